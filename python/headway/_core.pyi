@@ -1,0 +1,430 @@
+"""The native core: every scheduling decision, in Rust. Private; import ``headway`` instead.
+
+Conventions: instants and durations are integer nanoseconds of the caller's monotonic clock
+(``*_ns``); work is in model units (``units``); endpoints, pools, models and tenants are integer
+handles given out at registration. Nothing here reads a clock or a global random generator.
+Expected refusals are return values (`Verdict`), not exceptions; `ValueError` names a bad argument
+and `KeyError` an unknown handle.
+"""
+
+from collections.abc import Sequence
+from typing import final
+
+__version__: str
+
+def hash_key(key: bytes, salt: int = 0) -> int:
+    """64-bit hash of a sticky key (XXH3-64 with `salt` as seed). O(len(key))."""
+
+def split_point(key_hash: int, salt: int) -> float:
+    """Point in [0, 1) at which a key falls in a traffic split.
+
+    Uniform over keys, and independent between salts. A version with the interval [a, b) serves
+    the keys whose point lies in it, so a share that only grows never moves a key back.
+    """
+
+@final
+class RefusalReason:
+    """Why `Scheduler.offer` refused. Compare with ``==``; ``int()`` gives the value."""
+
+    QUOTA_EXCEEDED: RefusalReason
+    """The tenant's bucket is empty; `Verdict.retry_after_ns` says when it will hold enough."""
+    QUOTA_IMPOSSIBLE: RefusalReason
+    """More units than the tenant's burst: it will never fit."""
+    TOO_LARGE: RefusalReason
+    """More units or rows than any replica of the pool takes in one batch: it will never fit."""
+    QUEUE_FULL: RefusalReason
+    """The pool's queue is at its bound."""
+    OVERLOADED: RefusalReason
+    """Shed: device time is worth more elsewhere, or the scheduler's own table is full."""
+    DEADLINE_UNREACHABLE: RefusalReason
+    """It could not finish in time even if it ran now."""
+    DEADLINE_EXPIRED: RefusalReason
+    """Its deadline had passed on arrival."""
+    NO_CAPACITY: RefusalReason
+    """No replica of the pool is connected or connecting."""
+    def __int__(self) -> int: ...
+
+@final
+class Verdict:
+    """A refusal and the numbers behind it."""
+
+    @property
+    def reason(self) -> RefusalReason: ...
+    @property
+    def pool(self) -> int:
+        """Pool that was chosen; -1 if refused before one was."""
+    @property
+    def retry_after_ns(self) -> int:
+        """When trying again makes sense, from now; 0 where it never does."""
+    @property
+    def needed(self) -> int:
+        """What it needed: units for quota and size, ns for deadlines, requests for queues."""
+    @property
+    def available(self) -> int:
+        """What there was, in the unit of `needed`."""
+
+@final
+class BatchReason:
+    """Why a batch closed where it did. Values are those of ``headway.v1.BatchReason``."""
+
+    QUEUE_EMPTIED: BatchReason
+    MAX_REQUESTS: BatchReason
+    MAX_ROWS: BatchReason
+    MAX_UNITS: BatchReason
+    DEADLINE: BatchReason
+    QUANTUM: BatchReason
+    OVERSIZED: BatchReason
+    def __int__(self) -> int: ...
+
+@final
+class BatchOutcome:
+    """How the execution of a batch ended."""
+
+    OK: BatchOutcome
+    """The worker answered for it; single members may still have failed."""
+    BUSY: BatchOutcome
+    """The worker did not begin it. Says nothing of its health."""
+    FAILED: BatchOutcome
+    """The worker began it and it failed as a whole."""
+    LOST: BatchOutcome
+    """The session ended before an answer."""
+
+@final
+class ReplicaCondition:
+    """What a replica may be given."""
+
+    CONNECTING: ReplicaCondition
+    """Known but not connected: counts as capacity to come, gets no batch."""
+    READY: ReplicaCondition
+    DRAINING: ReplicaCondition
+    """Finishes what it has."""
+
+@final
+class Batch:
+    """A batch for one replica. The lists run in parallel, one entry a member."""
+
+    @property
+    def id(self) -> int:
+        """Unique in this scheduler, from 1."""
+    @property
+    def pool(self) -> int: ...
+    @property
+    def replica(self) -> int: ...
+    @property
+    def reason(self) -> BatchReason: ...
+    @property
+    def predicted_ns(self) -> int:
+        """Device time expected on this replica."""
+    @property
+    def units(self) -> int: ...
+    @property
+    def rows(self) -> int: ...
+    @property
+    def tickets(self) -> list[int]: ...
+    @property
+    def queued_ns(self) -> list[int]:
+        """Time from arrival to now."""
+    @property
+    def slack_ns(self) -> list[int]:
+        """Deadline less predicted completion."""
+    @property
+    def attempts(self) -> list[int]:
+        """Executions begun for the member, this one included."""
+    def __len__(self) -> int: ...
+
+@final
+class Ended:
+    """A request that ended without the caller's doing."""
+
+    @property
+    def ticket(self) -> int: ...
+    @property
+    def batch(self) -> int:
+        """Batch it was executing in; 0 if it was queued."""
+    @property
+    def replica(self) -> int:
+        """Replica it was executing on; -1 if it was queued."""
+
+@final
+class PoolStats:
+    @property
+    def queued_requests(self) -> int: ...
+    @property
+    def queued_units(self) -> int: ...
+    @property
+    def queued_rows(self) -> int: ...
+    @property
+    def executing_batches(self) -> int: ...
+    @property
+    def executing_requests(self) -> int: ...
+    @property
+    def free_slots(self) -> int:
+        """Batches that could start now."""
+    @property
+    def ready_replicas(self) -> int: ...
+    @property
+    def cost_intercept_ns(self) -> float: ...
+    @property
+    def cost_slope_ns(self) -> float:
+        """Nanoseconds a unit."""
+    @property
+    def cost_residual_ratio(self) -> float:
+        """Standard deviation of actual/predicted - 1."""
+    @property
+    def cost_observations(self) -> int: ...
+    @property
+    def drain_ns(self) -> int:
+        """Time in which the fleet would serve all that is queued and executing."""
+    @property
+    def quantum_ns(self) -> int:
+        """Batch-length quantum; 0 where the policy has none yet."""
+
+@final
+class ReplicaStats:
+    @property
+    def pool(self) -> int: ...
+    @property
+    def condition(self) -> ReplicaCondition: ...
+    @property
+    def outstanding_batches(self) -> int: ...
+    @property
+    def latency_ns(self) -> int:
+        """Peak-EWMA of dispatch to result; 0 before the first sample."""
+    @property
+    def speed(self) -> float:
+        """Learned speed relative to the pool's cost model; 1 before anything is learned."""
+    @property
+    def completed_batches(self) -> int: ...
+    @property
+    def failed_batches(self) -> int: ...
+    @property
+    def busy_answers(self) -> int: ...
+
+@final
+class Scheduler:
+    """The queues, replicas and quotas of one gateway.
+
+    Holds at most `max_live` requests at once (queued and executing); memory is bounded by that,
+    by the number of registered pools, replicas and tenants, and by nothing else.
+    Raises ValueError for a bound below 1.
+    """
+
+    def __init__(self, *, seed: int, max_live: int = 65536, max_attempts: int = 3) -> None: ...
+
+    # -- registration: rare
+    def add_tenant(self, now_ns: int, *, units_per_s: float, burst_units: float) -> int:
+        """Adds a tenant with a token bucket, full at the start; ``inf`` for no limit."""
+    def set_tenant_quota(
+        self, now_ns: int, tenant: int, *, units_per_s: float, burst_units: float
+    ) -> None:
+        """Changes a quota; what the bucket holds stays, up to the new burst."""
+    def add_model(self, *, salt: int) -> int:
+        """Adds a model; its split is empty, so all offers are NO_CAPACITY."""
+    def set_split(self, model: int, pools: Sequence[int], shares: Sequence[float]) -> None:
+        """Divides unpinned traffic. Shares >= 0, sum 1 within 1e-6; the first pool also takes
+        the keys of a pool that has no replica."""
+    def add_pool(
+        self,
+        *,
+        max_queued_requests: int,
+        max_queued_units: int,
+        prior_intercept_ns: float,
+        prior_slope_ns: float,
+    ) -> int:
+        """Adds the queue of one model version, with its prior cost of a batch."""
+    def remove_pool(self, now_ns: int, pool: int) -> list[int]:
+        """Removes a pool; returns the tickets that were in it. Its replicas must be gone."""
+    def add_replica(
+        self,
+        now_ns: int,
+        pool: int,
+        *,
+        max_outstanding: int,
+        max_requests: int,
+        max_rows: int,
+        max_units: int,
+    ) -> int:
+        """Adds a replica, CONNECTING. Limits of one batch; 0 for none."""
+    def set_replica_limits(
+        self,
+        replica: int,
+        *,
+        max_outstanding: int,
+        max_requests: int,
+        max_rows: int,
+        max_units: int,
+    ) -> None: ...
+    def set_replica_condition(
+        self, now_ns: int, replica: int, condition: ReplicaCondition
+    ) -> None: ...
+    def remove_replica(self, now_ns: int, replica: int) -> list[int]:
+        """Removes a replica; returns the ids of batches still on it, which the caller must
+        `complete` with LOST."""
+
+    # -- the decisions: hot
+    def offer(
+        self,
+        now_ns: int,
+        tenant: int,
+        model: int,
+        pool: int,
+        key_hash: int,
+        units: int,
+        rows: int,
+        deadline_ns: int,
+        priority: int,
+        lane: int,
+        weight: float,
+    ) -> int | Verdict:
+        """Admits a request, or refuses it.
+
+        Args:
+          pool: version the caller pinned, or -1 for the split's choice by `key_hash`.
+          units: work units, >= 1. rows: >= 1.
+          deadline_ns: instant by which the answer must be there.
+          priority: 1 critical, 2 standard, 3 sheddable. lane: 1 interactive, 2 bulk.
+          weight: value of the answer, > 0.
+
+        Returns: a ticket (> 0), now queued; or a `Verdict`. A refused request is charged
+        nothing. O(log n).
+        """
+    def pool_of(self, ticket: int) -> int:
+        """Pool of a live ticket; -1 if it is not live."""
+    def form_batch(self, now_ns: int, pool: int) -> Batch | None:
+        """Chooses a free replica and the batch for it; None if nothing can start now.
+
+        Call again until None. Members are executing from here on, until `complete`.
+        """
+    def complete(
+        self,
+        now_ns: int,
+        batch: int,
+        outcome: BatchOutcome,
+        device_ns: int = 0,
+        units: int = 0,
+        retry_after_ns: int = 0,
+        retry: Sequence[int] = (),
+        failed: int = 0,
+    ) -> list[int]:
+        """Feeds back how a batch ended and frees its slot.
+
+        Args:
+          device_ns: measured device time; 0 is indeterminate and teaches nothing.
+          units: units as counted by the runtime; 0 for as estimated.
+          retry_after_ns: for BUSY, when the worker expects to be free.
+          retry: for OK, members without a valid result; they are queued again.
+          failed: for OK, members that failed in the runtime; counted against the replica.
+
+        OK ends all other members. BUSY queues all members again at their place. FAILED and LOST
+        queue again those with attempts left. A member whose deadline is too near is not queued.
+
+        Returns: tickets that ended without an answer (no attempt left, or no time).
+        An unknown batch id is ignored (its replica was removed) and returns [].
+        """
+    def cancel(self, now_ns: int, ticket: int) -> Ended | None:
+        """Ends a request; None if it is not live. If it is executing, its slot in the batch is
+        dead weight until the worker drops it."""
+    def expire(self, now_ns: int) -> list[Ended]:
+        """Ends every request whose deadline is at or before `now_ns`. O(k log n)."""
+    def next_event_ns(self) -> int | None:
+        """Next instant at which `expire` or `form_batch` could have something to do by the
+        passing of time alone."""
+
+    # -- reads: never change anything
+    def drain_ns(self, pool: int) -> int: ...
+    def pool_stats(self, pool: int) -> PoolStats: ...
+    def replica_stats(self, replica: int) -> ReplicaStats: ...
+    def num_live(self) -> int:
+        """Requests queued and executing."""
+    def num_executing(self) -> int:
+        """Batches executing."""
+
+@final
+class Rng:
+    """xoshiro256++ seeded by SplitMix64. Source: Blackman and Vigna, ACM TOMS 47(4), 2021."""
+
+    def __init__(self, seed: int) -> None: ...
+    def next_u64(self) -> int: ...
+    def uniform(self) -> float:
+        """In [0, 1), 53 bits."""
+    def below(self, bound: int) -> int:
+        """In [0, bound), unbiased (Lemire). bound >= 1."""
+
+@final
+class EdfQueue:
+    """Requests by (deadline, ticket), with order statistics. All operations O(log n)."""
+
+    def __init__(self) -> None: ...
+    def push(self, ticket: int, deadline_ns: int, units: int) -> None: ...
+    def remove(self, ticket: int) -> bool: ...
+    def peek(self) -> tuple[int, int] | None:
+        """(ticket, deadline) of the earliest."""
+    def pop(self) -> int | None: ...
+    def units_before(self, deadline_ns: int) -> int:
+        """Units of requests with a deadline at or before `deadline_ns`."""
+    def count_before(self, deadline_ns: int) -> int: ...
+    def total_units(self) -> int: ...
+    def __len__(self) -> int: ...
+
+@final
+class CostModel:
+    """Device time of a batch = intercept + slope * units, by constrained recursive least squares.
+
+    Forgetting 0.98 a batch; both coefficients >= 0, by solving again with the violated one at 0;
+    the prior until 4 observations; same-size batches move the level only.
+    """
+
+    def __init__(self, *, prior_intercept_ns: float, prior_slope_ns: float) -> None: ...
+    def observe(self, units: int, device_ns: int) -> None: ...
+    def predict_ns(self, units: int) -> int: ...
+    def quantile_ns(self, units: int, quantile: float) -> int:
+        """Prediction exceeded by 1 - quantile of batches, by the residuals seen."""
+    @property
+    def intercept_ns(self) -> float: ...
+    @property
+    def slope_ns(self) -> float: ...
+    @property
+    def residual_ratio(self) -> float: ...
+    @property
+    def observations(self) -> int: ...
+
+@final
+class TokenBucket:
+    """Continuous refill. Source: the token bucket of RFC 2697, in work units."""
+
+    def __init__(self, now_ns: int, *, units_per_s: float, burst_units: float) -> None: ...
+    def try_take(self, now_ns: int, units: int) -> int:
+        """0 if taken; else ns until there is enough, or -1 if above the burst."""
+    def put_back(self, now_ns: int, units: int) -> None: ...
+    def available(self, now_ns: int) -> float: ...
+
+@final
+class PeakEwma:
+    """Latency estimate that jumps to peaks and decays by elapsed time.
+
+    Source: Finagle's peak EWMA; decays toward the prior, not toward zero, while idle.
+    """
+
+    def __init__(self, now_ns: int, *, decay_ns: int, prior_ns: int) -> None: ...
+    def observe(self, now_ns: int, latency_ns: int) -> None: ...
+    def value_ns(self, now_ns: int) -> float: ...
+
+@final
+class QuantileHistogram:
+    """Log-linear histogram of non-negative integers, relative error at most 1/64.
+
+    Bounded memory: 64 buckets an octave, fixed at construction.
+    """
+
+    def __init__(self) -> None: ...
+    def record(self, value: int, count: int = 1) -> None: ...
+    def quantile(self, q: float) -> int:
+        """Upper edge of the bucket of the q-quantile, q in [0, 1]; 0 when empty."""
+    def merge(self, other: QuantileHistogram) -> None: ...
+    @property
+    def count(self) -> int: ...
+    @property
+    def mean(self) -> float: ...
+    @property
+    def max(self) -> int: ...
+    def reset(self) -> None: ...

@@ -1,0 +1,1 @@
+"""Messages and stubs of the wire API, generated from proto/ by `make proto`."""

@@ -1,0 +1,2 @@
+//! Headway's scheduling decisions: pure algorithms without clock, I/O or global randomness.
+#![cfg_attr(not(feature = "python"), forbid(unsafe_code))]
