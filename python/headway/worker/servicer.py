@@ -1,0 +1,52 @@
+"""WorkerService on the wire: messages in, messages out, no decisions."""
+
+import asyncio
+from collections.abc import AsyncIterator, Callable
+
+from grpc import aio
+
+from headway.v1 import worker_pb2, worker_pb2_grpc
+from headway.worker.session import GatewaySession
+
+SERVICE = worker_pb2.DESCRIPTOR.services_by_name["WorkerService"].full_name
+
+_Context = aio.ServicerContext[worker_pb2.SessionRequest, worker_pb2.SessionResponse]
+
+
+class WorkerServicer(worker_pb2_grpc.WorkerServiceServicer):
+    """Moves messages between streams and sessions."""
+
+    def __init__(
+        self,
+        open_session: Callable[[], GatewaySession],
+        close_session: Callable[[GatewaySession], None],
+    ) -> None:
+        self._open_session = open_session
+        self._close_session = close_session
+
+    async def Session(
+        self, requests: AsyncIterator[worker_pb2.SessionRequest], context: _Context
+    ) -> None:
+        """Serves one gateway until either side ends it."""
+        session = self._open_session()
+        reader = asyncio.ensure_future(_read(requests, session))
+        try:
+            while (message := await session.outbox.take()) is not None:
+                await context.write(message)
+        finally:
+            reader.cancel()
+            self._close_session(session)
+
+
+async def _read(
+    requests: AsyncIterator[worker_pb2.SessionRequest], session: GatewaySession
+) -> None:
+    try:
+        async for request in requests:
+            session.receive(request)
+            if session.outbox.congested:
+                await session.outbox.relieved()
+    except Exception as error:
+        session.outbox.close(error)
+    else:
+        session.half_close()
