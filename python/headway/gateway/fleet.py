@@ -273,7 +273,7 @@ class Fleet:
                 not worker.session.up
                 or worker.state == _STATE_STARTING
                 or key in worker.not_ready
-                or replica.wire_handle == 0
+                or replica.wire_handle < 0
             ):
                 condition = CONNECTING
             else:

@@ -18,7 +18,8 @@ class Replica:
     worker_id: str
     session: WorkerSession
     pool_metrics: PoolMetrics
-    wire_handle: int = 0
+    # Handle of the model on the session; -1 before the worker greeted.
+    wire_handle: int = -1
     condition: ReplicaCondition = ReplicaCondition.CONNECTING
 
     @property
