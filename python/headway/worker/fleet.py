@@ -4,6 +4,7 @@ import asyncio
 import contextlib
 import logging
 from collections.abc import Callable
+from typing import Any
 
 from headway import _core
 from headway.clock import Clock
@@ -21,11 +22,6 @@ REGISTER_SECONDS = 5.0
 DEREGISTER_SECONDS = 2.0
 # What a gateway that says nothing of its interval gets.
 DEFAULT_INTERVAL_NS = NS_PER_S
-
-
-_HeartbeatCall = channels.aio.StreamStreamCall[
-    fleet_pb2.HeartbeatRequest, fleet_pb2.HeartbeatResponse
-]
 
 
 class _LeaseLost(Exception):
@@ -111,7 +107,7 @@ class Membership:
         finally:
             call.cancel()
 
-    async def _beat(self, call: _HeartbeatCall, lease: fleet_pb2.RegisterResponse) -> None:
+    async def _beat(self, call: Any, lease: fleet_pb2.RegisterResponse) -> None:
         interval_ns = duration_ns(lease.heartbeat_interval) or DEFAULT_INTERVAL_NS
         patience_ns = max(duration_ns(lease.lease_duration), interval_ns)
         while True:

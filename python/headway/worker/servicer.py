@@ -2,15 +2,12 @@
 
 import asyncio
 from collections.abc import AsyncIterator, Callable
-
-from grpc import aio
+from typing import Any
 
 from headway.v1 import worker_pb2, worker_pb2_grpc
 from headway.worker.session import GatewaySession
 
 SERVICE = worker_pb2.DESCRIPTOR.services_by_name["WorkerService"].full_name
-
-_Context = aio.ServicerContext[worker_pb2.SessionRequest, worker_pb2.SessionResponse]
 
 
 class WorkerServicer(worker_pb2_grpc.WorkerServiceServicer):
@@ -25,7 +22,7 @@ class WorkerServicer(worker_pb2_grpc.WorkerServiceServicer):
         self._close_session = close_session
 
     async def Session(
-        self, requests: AsyncIterator[worker_pb2.SessionRequest], context: _Context
+        self, requests: AsyncIterator[worker_pb2.SessionRequest], context: Any
     ) -> None:
         """Serves one gateway until either side ends it."""
         session = self._open_session()
