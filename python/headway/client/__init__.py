@@ -9,11 +9,13 @@ async with Client("127.0.0.1:50051", api_key=key) as client:
 
 from headway.client.client import Client, Credentials, text_request
 from headway.client.errors import GatewayUnreachable, UnexpectedStatus, from_call, from_status
+from headway.client.many import ManyStream
 
 __all__ = [
     "Client",
     "Credentials",
     "GatewayUnreachable",
+    "ManyStream",
     "UnexpectedStatus",
     "from_call",
     "from_status",

@@ -92,8 +92,8 @@ class _Environment(EnvSettingsSource):
         self,
         field_name: str,
         field: FieldInfo,
-        value: Any,  # noqa: ANN401  as inherited
-    ) -> Any:  # noqa: ANN401
+        value: Any,
+    ) -> Any:
         try:
             return super().decode_complex_value(field_name, field, value)
         except ValueError:
