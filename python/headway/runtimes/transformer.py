@@ -62,7 +62,9 @@ class Transformer:
         try:
             (hidden,) = self._session.run([self._output], feed, options)
         except Exception as error:
-            raise RuntimeFailure(f"onnxruntime failed: {error}") from error
+            raise RuntimeFailure(
+                "the model could not be executed; the worker's log says why"
+            ) from error
         device_ns = self._clock.now_ns() - begun_at
         return _unit_vectors(hidden, tensors["attention_mask"]), device_ns
 

@@ -20,17 +20,14 @@ class HostedModel:
 
     Attributes:
       handle: names it on sessions; its place in the worker's list.
+      label: model/version, as the health service and logs have it.
       card: what gateways are told of it.
     """
 
     handle: int
+    label: str
     card: types_pb2.ModelCard
     runtime: Runtime
-
-    @property
-    def label(self) -> str:
-        """model@version."""
-        return f"{self.card.model}@{self.card.version}"
 
 
 @dataclass(frozen=True, slots=True)

@@ -170,7 +170,7 @@ class Device:
 
 def _failed(error: Exception, members: int, label: str) -> Execution:
     if isinstance(error, RuntimeFailure):
-        _log.warning("a batch of %d of %s failed: %s", members, label, error)
+        _log.warning("a batch of %d of %s failed: %s", members, label, error.__cause__ or error)
         return Execution([error] * members, 0)
     _log.error("unexpected error of the runtime of %s", label, exc_info=error)
     hidden = RuntimeFailure("the runtime failed; the worker's log says how")

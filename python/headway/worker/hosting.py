@@ -40,4 +40,4 @@ def hosted(handle: int, settings: ModelSettings, runtime: Runtime) -> HostedMode
     if settings.default_deadline_ms is not None:
         deadline_ns = round(settings.default_deadline_ms * NS_PER_MS)
         card.default_deadline.CopyFrom(duration_from_ns(deadline_ns))
-    return HostedModel(handle, card, runtime)
+    return HostedModel(handle, settings.label, card, runtime)

@@ -4,6 +4,7 @@ import asyncio
 import logging
 import os
 import signal
+import sys
 
 import uvloop
 
@@ -33,12 +34,9 @@ def run(settings: WorkerSettings) -> int:
     _log.info("starting", extra={"worker_id": settings.worker_id, "seed": seed})
     try:
         uvloop.run(_serve(settings, SeedTree(seed)))
-    except ConfigError as error:
-        _log.error("%s", error)
-        return EXIT_CONFIG
-    except StartupError as error:
-        _log.error("%s", error)
-        return EXIT_UNAVAILABLE
+    except (ConfigError, StartupError) as error:
+        print(f"headway worker: {error}", file=sys.stderr)
+        return EXIT_CONFIG if isinstance(error, ConfigError) else EXIT_UNAVAILABLE
     return EXIT_OK
 
 

@@ -45,6 +45,11 @@ class ModelSettings(_Settings):
         description="Deadline in ms of calls that carry none. Default: the gateway's.",
     )
 
+    @property
+    def label(self) -> str:
+        """model/version, as the health service and logs have it."""
+        return f"{self.model}/{self.version}"
+
     @model_validator(mode="after")
     def _real_runtimes_are_only_slowed(self) -> Self:
         if self.speed > 1 and self.runtime.kind != "simulated":

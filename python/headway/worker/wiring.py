@@ -118,6 +118,8 @@ class Worker:
         for model in self._models:
             await model.runtime.close()
         self._device_thread.shutdown(wait=False, cancel_futures=True)
+        if self._settings.address_file is not None:
+            self._settings.address_file.unlink(missing_ok=True)
 
     async def _listen(self) -> dict[str, str]:
         settings = self._settings
@@ -140,23 +142,23 @@ class Worker:
     async def _load(self) -> None:
         models: list[HostedModel] = []
         for handle, settings in enumerate(self._settings.models):
-            name = f"{settings.model}@{settings.version}"
             runtime = make_runtime(
                 settings,
                 clock=self._clock,
-                seeds=SeedTree(self._seeds.seed(name)),
+                seeds=SeedTree(self._seeds.seed(settings.label)),
                 device_thread=self._device_thread,
             )
             await runtime.load()
             models.append(hosted(handle, settings, runtime))
-            _log.info("loaded %s", name)
+            _log.info("loaded %s", settings.label)
         self._models = self._state.models = tuple(models)
 
     def _set_health(self, serving: bool) -> None:
         self._health.set("", serving)
         self._health.set(SERVICE, serving)
         for model in self._settings.models:
-            self._health.set(f"{model.model}@{model.version}", serving)
+            self._health.set(model.model, serving)
+            self._health.set(model.label, serving)
 
     def _open_session(self) -> GatewaySession:
         settings = self._settings
@@ -199,6 +201,7 @@ def _advertised(advertise: str | None, bound: str) -> str:
 
 def write_atomically(path: Path, text: str) -> None:
     """Writes a file such that a reader sees all of it or none."""
-    scratch = path.with_name(f".{path.name}.{os.getpid()}")
+    path.parent.mkdir(parents=True, exist_ok=True)
+    scratch = path.with_name(f"{path.name}.{os.getpid()}")
     scratch.write_text(text + "\n")
     scratch.replace(path)
