@@ -128,10 +128,7 @@ async def until_replica(running: RunningGateway, name: str) -> None:
     call = running.control.WatchState(request)
     async for change in call:
         for replica in change.state.replicas:
-            if (
-                replica.replica == name
-                and replica.condition == control_pb2.REPLICA_CONDITION_READY
-            ):
+            if replica.replica == name and replica.condition == control_pb2.REPLICA_CONDITION_READY:
                 call.cancel()
                 return
 

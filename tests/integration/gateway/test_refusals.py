@@ -6,8 +6,6 @@ from typing import Any
 import grpc
 import pytest
 from google.protobuf.duration_pb2 import Duration
-
-from headway.v1 import control_pb2, fleet_pb2, fleet_pb2_grpc, inference_pb2, types_pb2
 from tests.support.fleet import (
     RunningGateway,
     refusal,
@@ -15,6 +13,8 @@ from tests.support.fleet import (
     running_worker,
     text_request,
 )
+
+from headway.v1 import control_pb2, fleet_pb2, fleet_pb2_grpc, inference_pb2, types_pb2
 
 INVALID = grpc.StatusCode.INVALID_ARGUMENT
 

@@ -10,9 +10,9 @@ import pytest
 from grpc_channelz.v1 import channelz_pb2, channelz_pb2_grpc
 from grpc_health.v1 import health_pb2
 from grpc_reflection.v1alpha import reflection_pb2, reflection_pb2_grpc
+from tests.support.fleet import running_gateway, running_worker, text_request, until_replica
 
 from headway.v1 import control_pb2
-from tests.support.fleet import running_gateway, running_worker, text_request, until_replica
 
 STATUS = health_pb2.HealthCheckResponse
 INFERENCE = "headway.v1.InferenceService"
