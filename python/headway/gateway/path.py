@@ -162,7 +162,6 @@ class RequestPath:
             request,
             request_id,
             pool,
-            self._metrics.pool(pool.model.name, pool.version),
             now_ns,
             deadline,
             self._loop.create_future(),

@@ -4,7 +4,6 @@ import asyncio
 from typing import TYPE_CHECKING
 
 from headway.errors import RequestError
-from headway.telemetry.gateway import PoolMetrics
 from headway.v1 import inference_pb2
 
 if TYPE_CHECKING:
@@ -14,7 +13,7 @@ if TYPE_CHECKING:
 class Pending:
     """One live request. Ends exactly once: later ends are ignored and say so by False."""
 
-    __slots__ = ("arrived_ns", "attempts", "deadline_ns", "future", "metrics", "pool", "queued_ns",
+    __slots__ = ("arrived_ns", "attempts", "deadline_ns", "future", "pool", "queued_ns",
                  "request", "request_id", "slack_ns", "ticket")  # fmt: skip
 
     def __init__(
@@ -23,7 +22,6 @@ class Pending:
         request: inference_pb2.InferRequest,
         request_id: str,
         pool: "Pool",
-        metrics: PoolMetrics,
         arrived_ns: int,
         deadline_ns: int,
         future: "asyncio.Future[inference_pb2.InferResponse]",
@@ -32,7 +30,6 @@ class Pending:
         self.request = request
         self.request_id = request_id
         self.pool = pool
-        self.metrics = metrics
         self.arrived_ns = arrived_ns
         self.deadline_ns = deadline_ns
         self.future = future
@@ -44,7 +41,7 @@ class Pending:
         """Ends it with an answer."""
         if self.future.done():
             return False
-        self.metrics.ended("ok", now_ns - self.arrived_ns)
+        self.pool.metrics.ended("ok", now_ns - self.arrived_ns)
         self.future.set_result(response)
         return True
 
@@ -52,6 +49,6 @@ class Pending:
         """Ends it with an error."""
         if self.future.done():
             return False
-        self.metrics.ended(error.reason, now_ns - self.arrived_ns)
+        self.pool.metrics.ended(error.reason, now_ns - self.arrived_ns)
         self.future.set_exception(error)
         return True
