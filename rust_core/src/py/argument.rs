@@ -1,0 +1,67 @@
+//! Numbers as Python gives them: any size, made safe before anything else sees them.
+use pyo3::exceptions::PyOverflowError;
+use pyo3::prelude::*;
+
+use crate::error::CoreError;
+
+/// An integer; beyond 64 bits it saturates, and then fails every range check.
+#[derive(Clone, Copy)]
+pub struct Int(pub i64);
+
+impl<'a, 'py> FromPyObject<'a, 'py> for Int {
+    type Error = PyErr;
+
+    fn extract(object: Borrowed<'a, 'py, PyAny>) -> PyResult<Self> {
+        match object.extract::<i64>() {
+            Ok(value) => Ok(Self(value)),
+            Err(error) if error.is_instance_of::<PyOverflowError>(object.py()) => {
+                Ok(Self(if object.lt(0)? { i64::MIN } else { i64::MAX }))
+            }
+            Err(error) => Err(error),
+        }
+    }
+}
+
+/// An integer in [0, 2^64), such as a hash or a seed.
+#[derive(Clone, Copy)]
+pub struct Word(Option<u64>);
+
+impl Word {
+    pub fn get(self, name: &'static str) -> Result<u64, CoreError> {
+        self.0.ok_or_else(|| CoreError::argument(name, "a number outside", "from 0 to 2**64 - 1"))
+    }
+
+    pub const fn new(value: u64) -> Self {
+        Self(Some(value))
+    }
+}
+
+impl<'a, 'py> FromPyObject<'a, 'py> for Word {
+    type Error = PyErr;
+
+    fn extract(object: Borrowed<'a, 'py, PyAny>) -> PyResult<Self> {
+        match object.extract::<u64>() {
+            Ok(value) => Ok(Self(Some(value))),
+            Err(error) if error.is_instance_of::<PyOverflowError>(object.py()) => Ok(Self(None)),
+            Err(error) => Err(error),
+        }
+    }
+}
+
+/// A float; integers beyond its range become infinite.
+#[derive(Clone, Copy)]
+pub struct Real(pub f64);
+
+impl<'a, 'py> FromPyObject<'a, 'py> for Real {
+    type Error = PyErr;
+
+    fn extract(object: Borrowed<'a, 'py, PyAny>) -> PyResult<Self> {
+        match object.extract::<f64>() {
+            Ok(value) => Ok(Self(value)),
+            Err(error) if error.is_instance_of::<PyOverflowError>(object.py()) => {
+                Ok(Self(if object.lt(0)? { f64::NEG_INFINITY } else { f64::INFINITY }))
+            }
+            Err(error) => Err(error),
+        }
+    }
+}
