@@ -10,11 +10,11 @@ from pathlib import Path
 from prometheus_client import CollectorRegistry
 
 from headway.clock import Clock
-from headway.errors import Draining, ModelLoading, Overloaded
-from headway.rng import SeedTree
+from headway.rng import SeedTree, fresh_root
 from headway.rpc.interceptors import Caller, guard
 from headway.rpc.server import Health, add_standard_services, bind, make_server
 from headway.telemetry.http import HttpServer
+from headway.telemetry.worker import WorkerGauges, WorkerMetrics
 from headway.v1 import worker_pb2_grpc
 from headway.worker.batch import HostedModel
 from headway.worker.device import Device
@@ -22,7 +22,7 @@ from headway.worker.fleet import Membership
 from headway.worker.hosting import hosted, make_runtime
 from headway.worker.patience import within
 from headway.worker.servicer import SERVICE, WorkerServicer
-from headway.worker.session import GatewaySession
+from headway.worker.sessions import Sessions
 from headway.worker.settings import WorkerSettings
 from headway.worker.state import WorkerState
 
@@ -33,7 +33,6 @@ NS_PER_S = 1_000_000_000
 MAX_CONCURRENT_STREAMS = 1_024
 # Streams have ended by themselves when the server stops; what is left are health watches.
 STOP_GRACE_SECONDS = 0.5
-RETRY_LOADING_NS = NS_PER_S
 
 
 class Worker:
@@ -43,16 +42,18 @@ class Worker:
         """Needs a running event loop; opens nothing yet."""
         self._settings = settings
         self._clock = clock
-        self._seeds = seeds
-        self._instance_id = f"{seeds.stream('instance').next_u64():016x}"
+        # By name, so that workers that share a seed do not share their luck.
+        self._seeds = SeedTree(seeds.seed(settings.worker_id))
+        # Not from `seeds`: a restart with the same seed is another instance.
+        self._instance_id = f"{fresh_root():016x}"
         self._device_thread = ThreadPoolExecutor(1, thread_name_prefix="device")
-        self._sessions: list[GatewaySession] = []
         self._models: tuple[HostedModel, ...] = ()
         self._device = Device(
             clock,
             max_batches=settings.max_outstanding_batches + settings.max_queued_batches,
-            freed=self._tell_freed,
+            freed=lambda: self._sessions.tell_freed(),
         )
+        self._sessions = Sessions(settings, self._instance_id, self._device, clock)
         self._state = WorkerState(settings, self._instance_id, self._device)
         self._health = Health()
         self._server = make_server(
@@ -60,14 +61,17 @@ class Worker:
             max_message_bytes=settings.max_message_bytes,
             max_concurrent_streams=MAX_CONCURRENT_STREAMS,
         )
-        self._http = HttpServer(registry=CollectorRegistry(), readiness=self._state.readiness)
+        self._metrics = WorkerMetrics(self._gauges)
+        registry = CollectorRegistry()
+        registry.register(self._metrics)
+        self._http = HttpServer(registry=registry, readiness=self._state.readiness)
         self._memberships = [
             Membership(
                 address,
                 registration=self._state.registration,
                 heartbeat=self._state.heartbeat,
                 clock=clock,
-                rng=seeds.stream(f"fleet/{address}"),
+                rng=self._seeds.stream(f"fleet/{address}"),
             )
             for address in settings.gateways
         ]
@@ -93,8 +97,7 @@ class Worker:
         """Takes no more work, finishes what is in hand within `drain_seconds`, and leaves."""
         self._health.leave()
         self._device.draining = True
-        for session in self._sessions:
-            session.tell_capacity()
+        self._sessions.tell_capacity()
         for membership in self._memberships:
             membership.hurry()
         try:
@@ -106,8 +109,7 @@ class Worker:
 
     async def close(self) -> None:
         """Ends everything. Answers that are ready are sent first; work in hand is stopped."""
-        for session in self._sessions:
-            session.outbox.close()
+        self._sessions.finish()
         await self._server.stop(STOP_GRACE_SECONDS)
         for task in self._membership_tasks:
             task.cancel()
@@ -125,7 +127,7 @@ class Worker:
         settings = self._settings
         if settings.address_file is not None:
             settings.address_file.unlink(missing_ok=True)
-        servicer = WorkerServicer(self._open_session, self._close_session)
+        servicer = WorkerServicer(self._sessions)
         # Gateways show who they are in the session's greeting, not in the call's metadata.
         guard(servicer, SERVICE, ["Session"], lambda _metadata, _method: Caller("fleet", 0))
         worker_pb2_grpc.add_WorkerServiceServicer_to_server(servicer, self._server)
@@ -149,9 +151,9 @@ class Worker:
                 device_thread=self._device_thread,
             )
             await runtime.load()
-            models.append(hosted(handle, settings, runtime))
+            models.append(hosted(handle, settings, runtime, self._metrics))
             _log.info("loaded %s", settings.label)
-        self._models = self._state.models = tuple(models)
+        self._models = self._state.models = self._sessions.models = tuple(models)
 
     def _set_health(self, serving: bool) -> None:
         self._health.set("", serving)
@@ -160,36 +162,14 @@ class Worker:
             self._health.set(model.model, serving)
             self._health.set(model.label, serving)
 
-    def _open_session(self) -> GatewaySession:
-        settings = self._settings
-        if not self._models:
-            raise ModelLoading("the worker loads its models", retry_after_ns=RETRY_LOADING_NS)
-        if self._device.draining:
-            raise Draining("the worker drains; use another")
-        if len(self._sessions) >= settings.max_sessions:
-            raise Overloaded(
-                f"the worker has {len(self._sessions)} sessions, its max_sessions; "
-                "raise worker.max_sessions"
-            )
-        token = settings.fleet_token
-        session = GatewaySession(
-            device=self._device,
-            models=self._models,
-            clock=self._clock,
-            worker_id=settings.worker_id,
-            instance_id=self._instance_id,
-            fleet_token=token.get_secret_value() if token else None,
+    def _gauges(self) -> WorkerGauges:
+        return WorkerGauges(
+            outstanding_batches=self._device.num_batches,
+            sessions=len(self._sessions),
+            gateways_joined=sum(membership.joined for membership in self._memberships),
+            draining=self._device.draining,
+            idle_ns=self._device.idle_ns,
         )
-        self._sessions.append(session)
-        return session
-
-    def _close_session(self, session: GatewaySession) -> None:
-        self._sessions.remove(session)
-        session.lose()
-
-    def _tell_freed(self) -> None:
-        for session in self._sessions:
-            session.tell_freed()
 
 
 def _advertised(advertise: str | None, bound: str) -> str:
