@@ -1,6 +1,7 @@
 """The composition root: what a worker is made of, and the order in which it comes and goes."""
 
 import asyncio
+import contextlib
 import json
 import logging
 import os
@@ -33,6 +34,8 @@ NS_PER_S = 1_000_000_000
 MAX_CONCURRENT_STREAMS = 1_024
 # Streams have ended by themselves when the server stops; what is left are health watches.
 STOP_GRACE_SECONDS = 0.5
+# Longest wait until all gateways have heard that the worker drains; they find out anyhow.
+ANNOUNCE_NS = NS_PER_S // 2
 
 
 class Worker:
@@ -76,6 +79,8 @@ class Worker:
             for address in settings.gateways
         ]
         self._membership_tasks: list[asyncio.Task[None]] = []
+        # host:port by purpose, "worker" and "http", once bound.
+        self.addresses: dict[str, str] = {}
 
     async def start(self) -> None:
         """Returns once it would execute a batch. It joins its gateways from then on.
@@ -83,23 +88,23 @@ class Worker:
         Raises:
           StartupError: a port is taken, or a model cannot be loaded.
         """
-        addresses = await self._listen()
+        await self._listen()
         await self._load()
         self._set_health(True)
         if self._settings.address_file is not None:
-            write_atomically(self._settings.address_file, json.dumps(addresses))
+            write_atomically(self._settings.address_file, json.dumps(self.addresses))
         self._membership_tasks = [
             asyncio.ensure_future(membership.run()) for membership in self._memberships
         ]
-        _log.info("ready", extra={**addresses, "worker_id": self._settings.worker_id})
+        _log.info("ready", extra={**self.addresses, "worker_id": self._settings.worker_id})
 
     async def drain(self) -> None:
         """Takes no more work, finishes what is in hand within `drain_seconds`, and leaves."""
         self._health.leave()
         self._device.draining = True
         self._sessions.tell_capacity()
-        for membership in self._memberships:
-            membership.hurry()
+        with contextlib.suppress(TimeoutError):
+            await within(self._clock, ANNOUNCE_NS, self._announce())
         try:
             drain_ns = round(self._settings.drain_seconds * NS_PER_S)
             await within(self._clock, drain_ns, self._device.until_idle())
@@ -123,7 +128,10 @@ class Worker:
         if self._settings.address_file is not None:
             self._settings.address_file.unlink(missing_ok=True)
 
-    async def _listen(self) -> dict[str, str]:
+    async def _announce(self) -> None:
+        await asyncio.gather(*(membership.announce() for membership in self._memberships))
+
+    async def _listen(self) -> None:
         settings = self._settings
         if settings.address_file is not None:
             settings.address_file.unlink(missing_ok=True)
@@ -133,13 +141,14 @@ class Worker:
         worker_pb2_grpc.add_WorkerServiceServicer_to_server(servicer, self._server)
         self._health.add_to(self._server)
         add_standard_services(self._server, [SERVICE])
-        addresses = {"worker": bind(self._server, settings.host, settings.port, "worker.port")}
-        self._state.address = _advertised(settings.advertise, addresses["worker"])
+        bound = bind(self._server, settings.host, settings.port, "worker.port")
+        self.addresses["worker"] = bound
+        self._state.address = _advertised(settings.advertise, bound)
         self._set_health(False)
         await self._server.start()
         if settings.http_port is not None:
-            addresses["http"] = await self._http.start(settings.http_host, settings.http_port)
-        return addresses
+            bound = await self._http.start(settings.http_host, settings.http_port)
+            self.addresses["http"] = bound
 
     async def _load(self) -> None:
         models: list[HostedModel] = []
