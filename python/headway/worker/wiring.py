@@ -109,7 +109,7 @@ class Worker:
             drain_ns = round(self._settings.drain_seconds * NS_PER_S)
             await within(self._clock, drain_ns, self._device.until_idle())
         except TimeoutError:
-            _log.warning("gave up on %d batches after the drain time", self._device.num_batches)
+            _log.warning("not finished within the drain time: %d batches", self._device.num_batches)
         await self.close()
 
     async def close(self) -> None:
