@@ -59,6 +59,7 @@ class Child:
         self._clock = clock
         self._say = say
         self._process: asyncio.subprocess.Process | None = None
+        self.quiet = False
         self._stopping = False
         self._num_failures = 0
         self._echoes = _EchoBudget(clock)
@@ -139,7 +140,7 @@ class Child:
         while data := await output.read(1 << 16):
             self._log.write(data)
             for line in lines.feed(data):
-                text = None if self._stopping else loud(line)
+                text = None if self.quiet else loud(line)
                 if text is not None and self._echoes.take():
                     self._say(self.name, text)
 
