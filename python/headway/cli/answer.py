@@ -75,9 +75,8 @@ def as_panel(
     rows = Table.grid(padding=(0, 2))
     rows.add_column(style="bold")
     rows.add_column()
-    rows.add_row(
-        "version", f"{response.version}, {'as asked for' if pinned else 'by the traffic split'}"
-    )
+    chosen = "as asked for" if pinned else "by the traffic split"
+    rows.add_row("version", f"{response.version}, {chosen}")
     rows.add_row("replica", f"{response.replica}{_executions(response)}")
     rows.add_row(
         "batch",

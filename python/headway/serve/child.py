@@ -33,6 +33,11 @@ class Child:
 
     It has a session of its own, so that Ctrl-C reaches the supervisor alone, which stops
     processes in order.
+
+    Attributes:
+      been_ready: set by the supervisor once everything has been served.
+      quiet: set by the supervisor to show no more of its log on the terminal.
+      is_given_up: True once it will not be started again.
     """
 
     def __init__(
