@@ -8,6 +8,8 @@ import aiohttp
 import grpc
 import pytest
 from google.rpc import error_details_pb2
+from grpc_channelz.v1 import channelz_pb2, channelz_pb2_grpc
+from grpc_reflection.v1alpha import reflection_pb2, reflection_pb2_grpc
 from grpc_status import rpc_status
 from tests.integration.worker.peers import (
     HANGING,
@@ -271,6 +273,24 @@ async def test_metrics_and_probes() -> None:
             assert (await response.json())["models"] == {"sim/v1": True}
         async with http.get("/healthz") as response:
             assert response.status == 200
+
+
+async def test_grpcurl_finds_its_way() -> None:
+    async with running_worker() as worker, session(worker.addresses["worker"]) as gateway:
+        stub = reflection_pb2_grpc.ServerReflectionStub(gateway.channel)
+        request = reflection_pb2.ServerReflectionRequest(list_services="")
+        async for answer in stub.ServerReflectionInfo(iter([request])):
+            names = {service.name for service in answer.list_services_response.service}
+        assert names == {
+            "headway.v1.WorkerService",
+            "grpc.health.v1.Health",
+            "grpc.channelz.v1.Channelz",
+            "grpc.reflection.v1alpha.ServerReflection",
+        }
+        servers = await channelz_pb2_grpc.ChannelzStub(gateway.channel).GetServers(
+            channelz_pb2.GetServersRequest()
+        )
+        assert len(servers.server) >= 1
 
 
 async def test_draining_refuses_new_batches_and_finishes_old_ones() -> None:
