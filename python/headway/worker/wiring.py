@@ -125,7 +125,8 @@ class Worker:
         for model in self._models:
             await model.runtime.close()
         self._device_thread.shutdown(wait=False, cancel_futures=True)
-        if self._settings.address_file is not None:
+        # Without addresses the port was another's, and so may the file be.
+        if self.addresses and self._settings.address_file is not None:
             self._settings.address_file.unlink(missing_ok=True)
 
     async def _announce(self) -> None:
@@ -133,8 +134,6 @@ class Worker:
 
     async def _listen(self) -> None:
         settings = self._settings
-        if settings.address_file is not None:
-            settings.address_file.unlink(missing_ok=True)
         servicer = WorkerServicer(self._sessions)
         # Gateways show who they are in the session's greeting, not in the call's metadata.
         guard(servicer, SERVICE, ["Session"], lambda _metadata, _method: Caller("fleet", 0))
@@ -143,6 +142,9 @@ class Worker:
         add_standard_services(self._server, [SERVICE])
         bound = bind(self._server, settings.host, settings.port, "worker.port")
         self.addresses["worker"] = bound
+        if settings.address_file is not None:
+            # Of an earlier process: nobody shall take its addresses for ours while models load.
+            settings.address_file.unlink(missing_ok=True)
         self._state.address = _advertised(settings.advertise, bound)
         self._set_health(False)
         await self._server.start()
