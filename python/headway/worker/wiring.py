@@ -2,14 +2,12 @@
 
 import asyncio
 import contextlib
-import json
 import logging
-import os
 from concurrent.futures import ThreadPoolExecutor
-from pathlib import Path
 
 from prometheus_client import CollectorRegistry
 
+from headway.address_file import remove_address_file, write_address_file
 from headway.clock import Clock
 from headway.rng import SeedTree, fresh_root
 from headway.rpc.interceptors import Caller, guard
@@ -92,7 +90,7 @@ class Worker:
         await self._load()
         self._set_health(True)
         if self._settings.address_file is not None:
-            write_atomically(self._settings.address_file, json.dumps(self.addresses))
+            write_address_file(self._settings.address_file, self.addresses)
         self._membership_tasks = [
             asyncio.ensure_future(membership.run()) for membership in self._memberships
         ]
@@ -127,7 +125,7 @@ class Worker:
         self._device_thread.shutdown(wait=False, cancel_futures=True)
         # Without addresses the port was another's, and so may the file be.
         if self.addresses and self._settings.address_file is not None:
-            self._settings.address_file.unlink(missing_ok=True)
+            remove_address_file(self._settings.address_file, self.addresses)
 
     async def _announce(self) -> None:
         await asyncio.gather(*(membership.announce() for membership in self._memberships))
@@ -188,11 +186,3 @@ def _advertised(advertise: str | None, bound: str) -> str:
         return bound
     host, _, port = advertise.rpartition(":")
     return f"{host}:{bound.rpartition(':')[2]}" if int(port) == 0 else advertise
-
-
-def write_atomically(path: Path, text: str) -> None:
-    """Writes a file such that a reader sees all of it or none."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    scratch = path.with_name(f"{path.name}.{os.getpid()}")
-    scratch.write_text(text + "\n")
-    scratch.replace(path)
