@@ -69,10 +69,23 @@ def fleet(transport: str, workers: int, folder: Path) -> Iterator[tuple[str, int
         gateway_file = folder / "gateway.json"
         gateway = stack.enter_context(
             process(
-                "-m", "headway", "gateway", "--port", "0", "--control-port", "0",
-                "--http-port", "0", "--transport", transport, "--insecure-no-auth",
-                "--log-level", "warning", "--address-file", str(gateway_file),
-            )  # fmt: skip
+                "-m",
+                "headway",
+                "gateway",
+                "--port",
+                "0",
+                "--control-port",
+                "0",
+                "--http-port",
+                "0",
+                "--transport",
+                transport,
+                "--insecure-no-auth",
+                "--log-level",
+                "warning",
+                "--address-file",
+                str(gateway_file),
+            )
         )
         addresses = wait_for(gateway_file, gateway)
         pids = []
@@ -84,16 +97,30 @@ def fleet(transport: str, workers: int, folder: Path) -> Iterator[tuple[str, int
                 "[worker.models.runtime]\n"
                 'kind = "simulated"\nintercept_ms = 0\nslope_ms_per_unit = 0\n'
             )
-            worker = stack.enter_context(process("-m", "headway", "worker", "--config", str(config)))
+            worker = stack.enter_context(
+                process("-m", "headway", "worker", "--config", str(config))
+            )
             pids.append(worker.pid)
         yield addresses["data"], gateway.pid, pids
 
 
 def load(address: str, seconds: float, clients: int) -> dict[str, object]:
     command = [
-        sys.executable, "-m", "headway", "loadtest", "--address", address, "--clients",
-        str(clients), "--seconds", str(seconds), "--size", "fixed:16", "--json", "-",
-    ]  # fmt: skip
+        sys.executable,
+        "-m",
+        "headway",
+        "loadtest",
+        "--address",
+        address,
+        "--clients",
+        str(clients),
+        "--seconds",
+        str(seconds),
+        "--size",
+        "fixed:16",
+        "--json",
+        "-",
+    ]
     finished = subprocess.run(command, text=True, capture_output=True, check=False)
     if finished.returncode != 0:
         raise SystemExit(f"the load generator failed: {finished.stderr[-2000:]}")
@@ -120,9 +147,15 @@ def measure(
     gateway_us = (after[0] - before[0]) / requests * 1e6
     worker_us = (after[1] - before[1]) / requests * 1e6
     return Sample(
-        transport, server, requests, float(result["throughput_per_s"]),  # type: ignore[arg-type]
-        gateway_us, worker_us, gateway_us + worker_us, float(result["mean_batch"] or 0),  # type: ignore[arg-type]
-    )  # fmt: skip
+        transport,
+        server,
+        requests,
+        float(result["throughput_per_s"]),  # type: ignore[arg-type]
+        gateway_us,
+        worker_us,
+        gateway_us + worker_us,
+        float(result["mean_batch"] or 0),  # type: ignore[arg-type]
+    )
 
 
 def run_once(transport: str, options: argparse.Namespace) -> list[Sample]:
@@ -139,7 +172,9 @@ def run_once(transport: str, options: argparse.Namespace) -> list[Sample]:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)  # fmt: skip
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--seconds", type=float, default=10)
     parser.add_argument("--clients", type=int, default=32)
     parser.add_argument("--workers", type=int, default=1)
@@ -152,8 +187,10 @@ def main() -> None:
     for _ in range(options.runs):
         for transport in transports:
             samples += run_once(transport, options)
-    print(f"{'transport':<10}{'server':<9}{'req/s':>8}{'gateway us':>12}{'worker us':>11}"
-          f"{'total us':>10}{'/ echo':>8}{'batch':>7}")  # fmt: skip
+    print(
+        f"{'transport':<10}{'server':<9}{'req/s':>8}{'gateway us':>12}{'worker us':>11}"
+        f"{'total us':>10}{'/ echo':>8}{'batch':>7}"
+    )
     for transport in transports:
         rows = {}
         for server in ("headway", "echo"):
@@ -164,9 +201,11 @@ def main() -> None:
             }
         for server, row in rows.items():
             ratio = row["total_us"] / rows["echo"]["total_us"]
-            print(f"{transport:<10}{server:<9}{row['requests_per_s']:>8.0f}{row['gateway_us']:>12.1f}"
-                  f"{row['worker_us']:>11.1f}{row['total_us']:>10.1f}{ratio:>8.2f}"
-                  f"{row['mean_batch']:>7.1f}")  # fmt: skip
+            print(
+                f"{transport:<10}{server:<9}{row['requests_per_s']:>8.0f}{row['gateway_us']:>12.1f}"
+                f"{row['worker_us']:>11.1f}{row['total_us']:>10.1f}{ratio:>8.2f}"
+                f"{row['mean_batch']:>7.1f}"
+            )
     if options.json:
         options.json.write_text(json.dumps([asdict(sample) for sample in samples], indent=1))
 

@@ -7,7 +7,7 @@ async with Client("127.0.0.1:50051", api_key=key) as client:
 ```
 """
 
-from headway.client.client import Client, Credentials, text_request
+from headway.client.client import Client, Credentials, text_input, text_request
 from headway.client.errors import GatewayUnreachable, UnexpectedStatus, from_call, from_status
 from headway.client.many import ManyStream
 
@@ -19,5 +19,6 @@ __all__ = [
     "UnexpectedStatus",
     "from_call",
     "from_status",
+    "text_input",
     "text_request",
 ]

@@ -116,10 +116,13 @@ class Client:
         await self.close()
 
 
-def text_request(*texts: str, model: str = "", version: str = "") -> inference_pb2.InferRequest:
-    """A request for one text, or for several as the rows of one request."""
+def text_input(*texts: str) -> types_pb2.Input:
+    """One text, or several as the rows of one request."""
     if len(texts) == 1:
-        content = types_pb2.Input(text=texts[0])
-    else:
-        content = types_pb2.Input(texts=types_pb2.TextList(values=texts))
-    return inference_pb2.InferRequest(model=model, version=version, input=content)
+        return types_pb2.Input(text=texts[0])
+    return types_pb2.Input(texts=types_pb2.TextList(values=texts))
+
+
+def text_request(*texts: str, model: str = "", version: str = "") -> inference_pb2.InferRequest:
+    """A request for `text_input` of `texts`."""
+    return inference_pb2.InferRequest(model=model, version=version, input=text_input(*texts))

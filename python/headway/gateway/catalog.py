@@ -10,6 +10,7 @@ from headway.admission.units import UnitEstimator
 from headway.errors import InvalidRequest, ModelLoading, ModelNotFound
 from headway.gateway.settings import GatewaySettings, ModelSettings
 from headway.rpc.convert import duration_ns
+from headway.telemetry.gateway import GatewayMetrics, PoolMetrics
 from headway.v1 import control_pb2, types_pb2
 
 _NS_PER_MS = 1_000_000
@@ -30,6 +31,7 @@ class Pool:
     version: str
     card: types_pb2.ModelCard
     estimator: UnitEstimator
+    metrics: PoolMetrics
     num_replicas: int = 0
     num_ready: int = 0
 
@@ -71,9 +73,12 @@ class Model:
 class Catalog:
     """All models of a gateway. At most 1,024 models of at most 64 versions each."""
 
-    def __init__(self, settings: GatewaySettings, scheduler: Scheduler) -> None:
+    def __init__(
+        self, settings: GatewaySettings, scheduler: Scheduler, metrics: GatewayMetrics
+    ) -> None:
         self._settings = settings
         self._scheduler = scheduler
+        self._metrics = metrics
         self.models: dict[str, Model] = {}
         self.pools: dict[int, Pool] = {}
         for name in settings.models:
@@ -172,7 +177,8 @@ class Catalog:
             else _DEFAULT_PRIOR_INTERCEPT_NS,
             prior_slope_ns=prior.slope_ns_per_unit if prior else _DEFAULT_PRIOR_SLOPE_NS,
         )
-        pool = Pool(handle, model, card.version, card, UnitEstimator(card))
+        metrics = self._metrics.pool(model.name, card.version)
+        pool = Pool(handle, model, card.version, card, UnitEstimator(card), metrics)
         model.versions[card.version] = pool
         self.pools[handle] = pool
         self.apply_split(model)

@@ -109,7 +109,7 @@ class Dispatcher:
             reason=cast("inference_pb2.BatchReason", reason),
             predicted_device=duration_from_ns(batch.predicted_ns),
         )
-        replica.pool_metrics.dispatched(_REASON_NAMES[reason], queued)
+        replica.pool.metrics.dispatched(_REASON_NAMES[reason], queued)
         self._flights[batch.id] = Flight(
             batch.id, replica, replica.session, members, info,
             batch.units, batch.predicted_ns, now_ns,
@@ -185,7 +185,7 @@ class Dispatcher:
 
     def _learn(self, flight: Flight, result: worker_pb2.BatchResult) -> None:
         if result.device_ns > 0:
-            flight.replica.pool_metrics.executed(result.device_ns, flight.predicted_ns)
+            flight.replica.pool.metrics.executed(result.device_ns, flight.predicted_ns)
         executed = sum(1 for item in result.items if item.status == _OK)
         if result.units > 0 and executed == len(flight.members):
             flight.replica.pool.estimator.observe(flight.units, result.units)

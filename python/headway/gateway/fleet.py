@@ -10,7 +10,6 @@ from headway.errors import InvalidRequest, NotFound
 from headway.gateway.catalog import Catalog, Pool
 from headway.gateway.replica import Replica, Worker
 from headway.gateway.session import WorkerSession
-from headway.telemetry.gateway import GatewayMetrics
 from headway.v1 import fleet_pb2, types_pb2, worker_pb2
 
 _log = logging.getLogger(__name__)
@@ -34,7 +33,6 @@ class Fleet:
         self,
         scheduler: Scheduler,
         catalog: Catalog,
-        metrics: GatewayMetrics,
         clock: Clock,
         rng: Rng,
         *,
@@ -45,7 +43,6 @@ class Fleet:
     ) -> None:
         self._scheduler = scheduler
         self._catalog = catalog
-        self._metrics = metrics
         self._clock = clock
         self._rng = rng
         self._greeting = greeting
@@ -236,8 +233,7 @@ class Fleet:
             max_rows=limits.max_rows,
             max_units=limits.max_units,
         )
-        metrics = self._metrics.pool(card.model, card.version)
-        replica = Replica(handle, pool, worker.worker_id, worker.session, metrics)
+        replica = Replica(handle, pool, worker.worker_id, worker.session)
         worker.replicas[card.model, card.version] = replica
         self.replicas[handle] = replica
         pool.num_replicas += 1

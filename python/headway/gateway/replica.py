@@ -5,7 +5,6 @@ from dataclasses import dataclass, field
 from headway._core import ReplicaCondition
 from headway.gateway.catalog import Pool
 from headway.gateway.session import WorkerSession
-from headway.telemetry.gateway import PoolMetrics
 from headway.v1 import fleet_pb2, types_pb2
 
 
@@ -17,7 +16,6 @@ class Replica:
     pool: Pool
     worker_id: str
     session: WorkerSession
-    pool_metrics: PoolMetrics
     # Handle of the model on the session; -1 before the worker greeted.
     wire_handle: int = -1
     condition: ReplicaCondition = ReplicaCondition.CONNECTING

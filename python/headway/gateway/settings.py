@@ -5,9 +5,9 @@ from typing import Annotated, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, SecretStr, field_validator, model_validator
 
-MIB = 1 << 20
+from headway.naming import NAME_PATTERN, Name
 
-Name = Annotated[str, Field(pattern=r"^[a-z0-9]([a-z0-9._-]{0,62}[a-z0-9])?$")]
+MIB = 1 << 20
 
 
 class _Settings(BaseModel):
@@ -102,13 +102,14 @@ class GatewaySettings(_Settings):
         description="/metrics, /healthz and /readyz. 0: any free one.",
     )
     transport: Literal["native", "grpcio"] = Field(
-        default="native",
-        description="Server of the data port. native (pygrpc-native, HTTP/2 in Rust) costs a "
-        "fraction of grpcio's CPU a call; bench/load has the figures of both.",
+        default="grpcio",
+        description="Server of the data port. grpcio keeps every promise of the wire API. native "
+        "(pygrpc-native, HTTP/2 in Rust) costs a fraction of its CPU a call, but has no TLS and "
+        "no grpc-retry-pushback-ms trailer; docs/adr/0004 has the figures.",
     )
     gateway_id: str | None = Field(
         default=None,
-        pattern=r"^[a-z0-9]([a-z0-9._-]{0,62}[a-z0-9])?$",
+        pattern=NAME_PATTERN,
         description="Name of the process. Default: made up at the start.",
     )
     insecure_no_auth: bool = Field(

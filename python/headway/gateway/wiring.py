@@ -40,7 +40,7 @@ from headway.gateway.state import StateReader
 from headway.rng import SeedTree
 from headway.rpc.interceptors import Authenticator, Caller, guard
 from headway.rpc.server import Health
-from headway.telemetry.gateway import GatewayMetrics, Gauges
+from headway.telemetry.gateway import GatewayMetrics
 from headway.v1 import control_pb2_grpc, fleet_pb2_grpc, inference_pb2_grpc, worker_pb2
 
 _NS_PER_S = 1_000_000_000
@@ -71,7 +71,14 @@ class Gateway:
         inference = servicer.InferenceServicer(
             self.path, self.catalog, self.settings.max_inflight_per_stream
         )
-        guard(inference, servicer.SERVICE, servicer.METHODS, self.authenticate)
+        guard(
+            inference,
+            servicer.SERVICE,
+            servicer.METHODS,
+            self.authenticate,
+            # pygrpc-native keeps names that begin with grpc- to itself (docs/adr/0004).
+            pushback=self.settings.transport != "native",
+        )
         inference_pb2_grpc.add_InferenceServiceServicer_to_server(inference, server)
         self.health.add_to(server)
 
@@ -106,14 +113,12 @@ def wire(
         max_live=settings.max_live_requests,
         max_attempts=settings.max_attempts,
     )
-    catalog = Catalog(settings, scheduler)
-    metrics = GatewayMetrics(lambda: state.gauges() if wired else Gauges())
-    wired = False
+    metrics = GatewayMetrics(lambda: state.gauges())
+    catalog = Catalog(settings, scheduler, metrics)
     token = settings.fleet_token
     fleet = Fleet(
         scheduler,
         catalog,
-        metrics,
         clock,
         seeds.stream("fleet"),
         greeting=worker_pb2.GatewayGreeting(
@@ -153,7 +158,6 @@ def wire(
     ProcessCollector(registry=registry)
     PlatformCollector(registry=registry)
     GCCollector(registry=registry)
-    wired = True
     registry.register(metrics)
     return Gateway(
         settings=settings,

@@ -28,10 +28,12 @@ def group_by_length(lengths: Sequence[int], overhead_tokens: float) -> list[list
     bounds = [*starts, len(ranked)]
     for first in range(len(starts) - 1, -1, -1):
         longest = ranked[starts[first]]
-        cost[first], ends[first] = min(
-            (overhead_tokens + longest * (bounds[end] - bounds[first]) + cost[end], end)
+        # Of two splits that cost the same, the one with fewer executions: hence -end.
+        cost[first], last = min(
+            (overhead_tokens + longest * (bounds[end] - bounds[first]) + cost[end], -end)
             for end in range(first + 1, len(bounds))
         )
+        ends[first] = -last
     groups = []
     first = 0
     while first < len(starts):

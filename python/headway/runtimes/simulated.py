@@ -1,5 +1,6 @@
 """A calibrated device without a model, for laptops, tests and failure drills."""
 
+import math
 import struct
 from array import array
 from collections.abc import Sequence
@@ -33,7 +34,7 @@ class SimulatedRuntime:
 
     Its output is one int64 tensor "digest" [rows, 2]: the bytes of each row, and their CRC-32, so
     that rows or members mixed up on the way show. A unit is 4 bytes of the whole text or raw
-    input, rounded up, or one token id or tensor element.
+    input, rounded up, one token id, or one element of the largest tensor.
     """
 
     def __init__(
@@ -87,7 +88,7 @@ class SimulatedRuntime:
         await self._suffer(fate, begun_at, device_ns)
         if any(isinstance(outcome, _Spoiled) for outcome in outcomes):
             raise RuntimeFailure("the batch held a poisonous input")
-        return Execution(outcomes, device_ns, fate.tampering)
+        return Execution(outcomes, max(1, device_ns), fate.tampering)
 
     async def close(self) -> None:
         """Nothing to free."""
@@ -97,7 +98,7 @@ class SimulatedRuntime:
         units = sum(outcome.units for outcome in outcomes if isinstance(outcome, ItemOutput))
         jitter = 1 + settings.jitter_ratio * (2 * self._jitter.uniform() - 1)
         mean_ms = settings.intercept_ms + settings.slope_ms_per_unit * units
-        return max(1, round(mean_ms * NS_PER_MS * jitter / self._speed))
+        return round(mean_ms * NS_PER_MS * jitter / self._speed)
 
     async def _suffer(self, fate: Fate, begun_at: int, device_ns: int) -> None:
         if fate.busy:
@@ -190,12 +191,5 @@ def _units(item: types_pb2.Input, rows: Sequence[bytes]) -> int:
     if kind == "token_ids":
         return len(item.token_ids.ids)
     if kind == "tensors":
-        return sum(_elements(tensor) for tensor in item.tensors.values)
+        return max(math.prod(tensor.shape) for tensor in item.tensors.values)
     return -(-sum(map(len, rows)) // BYTES_PER_UNIT)
-
-
-def _elements(tensor: types_pb2.Tensor) -> int:
-    count = 1
-    for extent in tensor.shape:
-        count *= extent
-    return count

@@ -34,6 +34,13 @@ UNLIKE_FLEET = (
 )
 """Deliberately unlike: a fleet of equals shows nothing of placement or versions."""
 
+SIMULATED_FLEET = (
+    ReplicaSettings(name="replica-a"),
+    ReplicaSettings(name="replica-b"),
+    ReplicaSettings(name="replica-c", speed=0.6),
+)
+"""One version on devices of unlike speed: the reference fleet of the scheduling figures."""
+
 
 class ServeSettings(_Settings):
     """A gateway and its fleet on one machine."""
@@ -58,12 +65,12 @@ class ServeSettings(_Settings):
         default=None,
         description='Name of the model. Default: "minilm", or "simulated" for that runtime.',
     )
-    replicas: tuple[ReplicaSettings, ...] = Field(
-        default=UNLIKE_FLEET,
+    replicas: tuple[ReplicaSettings, ...] | None = Field(
+        default=None,
         min_length=1,
         max_length=64,
         description="The fleet. Default: replica-a v1, replica-b v1 at 0.6 of the speed, "
-        "replica-c v2.",
+        "replica-c v2; with the simulated runtime three of v1, the last at 0.6 of the speed.",
     )
     split: dict[Name, Annotated[float, Field(ge=0, le=1)]] | None = Field(
         default=None,
@@ -103,7 +110,7 @@ class ServeSettings(_Settings):
 
     @model_validator(mode="after")
     def _names_are_unique(self) -> "ServeSettings":
-        names = [replica.name for replica in self.replicas]
+        names = [replica.name for replica in self.fleet]
         doubled = sorted({name for name in names if names.count(name) > 1})
         if doubled:
             raise ValueError(f"replicas: several are named {', '.join(doubled)}; names are unique")
@@ -129,9 +136,21 @@ class ServeSettings(_Settings):
         return self.model or ("minilm" if self.runtime == "onnx" else "simulated")
 
     @property
+    def fleet(self) -> tuple[ReplicaSettings, ...]:
+        """The replicas to start."""
+        if self.replicas is not None:
+            return self.replicas
+        return UNLIKE_FLEET if self.runtime == "onnx" else SIMULATED_FLEET
+
+    @property
     def versions(self) -> list[str]:
         """Versions in the order of the fleet, each once."""
-        return list(dict.fromkeys(replica.version for replica in self.replicas))
+        return list(dict.fromkeys(replica.version for replica in self.fleet))
+
+    @property
+    def reachable_host(self) -> str:
+        """Address by which this machine reaches the ports."""
+        return {"0.0.0.0": "127.0.0.1", "::": "::1"}.get(self.host, self.host)
 
     @property
     def shares(self) -> dict[str, float]:
@@ -140,3 +159,23 @@ class ServeSettings(_Settings):
             return self.split
         first, *others = self.versions
         return {first: 0.9, others[-1]: 0.1} if others else {first: 1.0}
+
+
+def parse_replicas(text: str) -> list[dict[str, object]]:
+    """Reads "v1,v1@0.6,v2" (version, and speed after @) into replicas named replica-a, -b, ...
+
+    Raises ValueError if a speed is not a number, or for none or more than 26.
+    """
+    parts = [part.strip() for part in text.split(",")]
+    if not all(parts) or len(parts) > 26:
+        raise ValueError(f"{text!r} is not a fleet; write VERSION or VERSION@SPEED, up to 26")
+    fleet: list[dict[str, object]] = []
+    for letter, part in zip("abcdefghijklmnopqrstuvwxyz", parts, strict=False):
+        version, _, speed = part.partition("@")
+        try:
+            fleet.append(
+                {"name": f"replica-{letter}", "version": version, "speed": float(speed or 1)}
+            )
+        except ValueError:
+            raise ValueError(f"{speed!r} in {part!r} is not a speed; write v1@0.6") from None
+    return fleet

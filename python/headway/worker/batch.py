@@ -5,6 +5,7 @@ from dataclasses import dataclass
 
 from headway.errors import RuntimeInputError
 from headway.runtimes.base import ItemOutput, Outcome, Runtime, Tampering
+from headway.telemetry.worker import NUM_STATUSES, ModelMetrics
 from headway.v1 import types_pb2, worker_pb2
 
 OK = worker_pb2.ITEM_STATUS_OK
@@ -28,6 +29,7 @@ class HostedModel:
     label: str
     card: types_pb2.ModelCard
     runtime: Runtime
+    metrics: ModelMetrics
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,6 +107,7 @@ class PendingBatch:
         busy = worker_pb2.BatchBusy(
             batch_id=self.message.batch_id, retry_after_ns=retry_after_ns, draining=draining
         )
+        self.model.metrics.busy += 1
         self._answer(worker_pb2.SessionResponse(busy=busy))
 
     def answer(
@@ -123,13 +126,18 @@ class PendingBatch:
         result.device_ns = timings.device_ns
         result.wall_ns = timings.wall_ns
         result.idle_ns = timings.idle_ns
-        result.units = self._fill(result, outcomes)
+        by_status, units = self._fill(result, outcomes)
+        result.units = units
+        self.model.metrics.answered(by_status, units, timings.device_ns, timings.wall_ns)
         if tampering is not None:
             _tamper(result, tampering)
         self._answer(response)
 
-    def _fill(self, result: worker_pb2.BatchResult, outcomes: Sequence[Outcome]) -> int:
-        units = 0
+    def _fill(
+        self, result: worker_pb2.BatchResult, outcomes: Sequence[Outcome]
+    ) -> tuple[list[int], int]:
+        """Adds every member once, in the batch's order; (members by status, units executed)."""
+        by_status, units = [0] * NUM_STATUSES, 0
         add = result.items.add
         by_id = dict(zip(self.executing, outcomes, strict=False))
         for item in self.message.items:
@@ -137,17 +145,27 @@ class PendingBatch:
             outcome = by_id.get(item_id)
             if isinstance(outcome, ItemOutput):
                 units += outcome.units
-            if item_id in self._cancelled or (outcome is None and item_id in self.executing):
-                add(item_id=item_id, status=CANCELLED)
-            elif outcome is None:
-                add(item_id=item_id, status=EXPIRED)
-            elif isinstance(outcome, ItemOutput):
+            status = self._status(item_id, outcome)
+            by_status[status] += 1
+            if status == OK:
+                assert isinstance(outcome, ItemOutput)
                 usage = types_pb2.Usage(prompt_units=outcome.units, rows=outcome.rows)
-                add(item_id=item_id, status=OK, output=outcome.output, usage=usage)
-            else:
-                status = INVALID if isinstance(outcome, RuntimeInputError) else FAILED
+                add(item_id=item_id, status=status, output=outcome.output, usage=usage)
+            elif status in (INVALID, FAILED):
                 add(item_id=item_id, status=status, message=str(outcome))
-        return units
+            else:
+                add(item_id=item_id, status=status)
+        return by_status, units
+
+    def _status(self, item_id: int, outcome: Outcome | None) -> worker_pb2.ItemStatus:
+        if item_id in self._cancelled:
+            return CANCELLED
+        if outcome is None:
+            # Without an outcome though it was executing: the execution was stopped.
+            return CANCELLED if item_id in self.executing else EXPIRED
+        if isinstance(outcome, ItemOutput):
+            return OK
+        return INVALID if isinstance(outcome, RuntimeInputError) else FAILED
 
     def _answer(self, response: worker_pb2.SessionResponse) -> None:
         deliver, self._deliver = self._deliver, None

@@ -45,6 +45,7 @@ class Device:
         self._last_device_ns: dict[int, int] = {}
         self._idle_waiters: list[asyncio.Future[None]] = []
         self.draining = False
+        self.idle_ns = 0
 
     @property
     def num_batches(self) -> int:
@@ -127,6 +128,7 @@ class Device:
                 # `create_task` rather than a long-lived loop: one hop fewer for each batch.
                 task = asyncio.get_running_loop().create_task(batch.model.runtime.run(inputs))
                 idle_ns = now_ns - self._idle_since if was_idle else 0
+                self.idle_ns += idle_ns
                 self._running = _Running(batch, task, now_ns, idle_ns)
                 task.add_done_callback(self._finish)
                 return

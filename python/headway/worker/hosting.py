@@ -9,6 +9,7 @@ from headway.runtimes.base import Runtime
 from headway.runtimes.settings import SimulatedRuntimeSettings
 from headway.runtimes.simulated import SimulatedRuntime
 from headway.runtimes.slowed import SlowedRuntime
+from headway.telemetry.worker import WorkerMetrics
 from headway.worker.batch import HostedModel
 from headway.worker.settings import ModelSettings
 
@@ -32,7 +33,9 @@ def make_runtime(
     return real if settings.speed == 1 else SlowedRuntime(real, speed=settings.speed, clock=clock)
 
 
-def hosted(handle: int, settings: ModelSettings, runtime: Runtime) -> HostedModel:
+def hosted(
+    handle: int, settings: ModelSettings, runtime: Runtime, metrics: WorkerMetrics
+) -> HostedModel:
     """A loaded model under its name. `handle`: its place in the worker's list."""
     card = runtime.card()
     card.model = settings.model
@@ -40,4 +43,5 @@ def hosted(handle: int, settings: ModelSettings, runtime: Runtime) -> HostedMode
     if settings.default_deadline_ms is not None:
         deadline_ns = round(settings.default_deadline_ms * NS_PER_MS)
         card.default_deadline.CopyFrom(duration_from_ns(deadline_ns))
-    return HostedModel(handle, settings.label, card, runtime)
+    counts = metrics.model(settings.model, settings.version)
+    return HostedModel(handle, settings.label, card, runtime, counts)

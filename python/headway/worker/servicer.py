@@ -1,11 +1,12 @@
 """WorkerService on the wire: messages in, messages out, no decisions."""
 
 import asyncio
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator
 from typing import Any
 
 from headway.v1 import worker_pb2, worker_pb2_grpc
 from headway.worker.session import GatewaySession
+from headway.worker.sessions import Sessions
 
 SERVICE = worker_pb2.DESCRIPTOR.services_by_name["WorkerService"].full_name
 
@@ -13,26 +14,21 @@ SERVICE = worker_pb2.DESCRIPTOR.services_by_name["WorkerService"].full_name
 class WorkerServicer(worker_pb2_grpc.WorkerServiceServicer):
     """Moves messages between streams and sessions."""
 
-    def __init__(
-        self,
-        open_session: Callable[[], GatewaySession],
-        close_session: Callable[[GatewaySession], None],
-    ) -> None:
-        self._open_session = open_session
-        self._close_session = close_session
+    def __init__(self, sessions: Sessions) -> None:
+        self._sessions = sessions
 
     async def Session(
         self, requests: AsyncIterator[worker_pb2.SessionRequest], context: Any
     ) -> None:
         """Serves one gateway until either side ends it."""
-        session = self._open_session()
+        session = self._sessions.open()
         reader = asyncio.ensure_future(_read(requests, session))
         try:
             while (message := await session.outbox.take()) is not None:
                 await context.write(message)
         finally:
             reader.cancel()
-            self._close_session(session)
+            self._sessions.close(session)
 
 
 async def _read(

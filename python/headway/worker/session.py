@@ -91,7 +91,8 @@ class GatewaySession:
         self._worker_id = worker_id
         self._instance_id = instance_id
         self._fleet_token = fleet_token
-        self._greeted = False
+        self.greeted = False
+        self.opened_at = clock.now_ns()
         self._turned_away = False
         self._half_closed = False
         self._batches: dict[int, PendingBatch] = {}
@@ -104,7 +105,7 @@ class GatewaySession:
           Unauthenticated: the greeting's token is not the fleet's.
         """
         kind = request.WhichOneof("message")
-        if not self._greeted:
+        if not self.greeted:
             self._greet(request, kind)
         elif kind == "execute":
             self._execute(request.execute)
@@ -139,7 +140,7 @@ class GatewaySession:
 
     def tell_capacity(self) -> None:
         """Tells what can be taken now."""
-        if self._greeted:
+        if self.greeted:
             self.outbox.put(worker_pb2.SessionResponse(capacity=self._capacity()))
 
     def _greet(self, request: worker_pb2.SessionRequest, kind: str | None) -> None:
@@ -155,7 +156,7 @@ class GatewaySession:
                 "fleet_token",
                 field="greeting.fleet_token",
             )
-        self._greeted = True
+        self.greeted = True
         self.gateway_id = request.greeting.gateway_id
         greeting = worker_pb2.WorkerGreeting(
             worker_id=self._worker_id,
@@ -178,6 +179,11 @@ class GatewaySession:
         if not message.items:
             raise InvalidRequest(
                 f"execute.items of batch {batch_id} is empty; send at least one member",
+                field="execute.items",
+            )
+        if len({item.item_id for item in message.items}) != len(message.items):
+            raise InvalidRequest(
+                f"execute.items of batch {batch_id} has an item_id twice; name each member once",
                 field="execute.items",
             )
         if message.model_handle >= len(self._models):

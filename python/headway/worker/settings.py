@@ -5,11 +5,11 @@ from typing import Annotated, Literal, Self
 
 from pydantic import BaseModel, ConfigDict, Field, SecretStr, model_validator
 
+from headway.naming import Name
 from headway.runtimes.settings import OnnxRuntimeSettings, RuntimeSettings
 
 MIB = 1 << 20
 
-Name = Annotated[str, Field(pattern=r"^[a-z0-9]([a-z0-9._-]{0,62}[a-z0-9])?$")]
 HostPort = Annotated[str, Field(pattern=r"^(\[[0-9a-fA-F:.]+\]|[^\s:\[\]]+):[0-9]{1,5}$")]
 LOOPBACK_HOSTS = frozenset({"127.0.0.1", "::1", "localhost"})
 WILDCARD_HOSTS = frozenset({"", "0.0.0.0", "::"})
@@ -107,7 +107,6 @@ class WorkerSettings(_Settings):
     )
     models: tuple[ModelSettings, ...] = Field(
         default_factory=_default_models,
-        min_length=1,
         max_length=256,
         description="Model versions to host. Default: the embedded model under the name minilm.",
     )
@@ -180,7 +179,10 @@ class WorkerSettings(_Settings):
     )
 
     @model_validator(mode="after")
-    def _names_are_unique(self) -> Self:
+    def _models_are_named_apart(self) -> Self:
+        # Not `min_length`: pydantic would report it beside every error inside a model.
+        if not self.models:
+            raise ValueError("models is empty; list at least one")
         seen = set()
         for model in self.models:
             name = (model.model, model.version)

@@ -1,20 +1,19 @@
 """The composition root: what a worker is made of, and the order in which it comes and goes."""
 
 import asyncio
-import json
+import contextlib
 import logging
-import os
 from concurrent.futures import ThreadPoolExecutor
-from pathlib import Path
 
 from prometheus_client import CollectorRegistry
 
+from headway.address_file import remove_address_file, write_address_file
 from headway.clock import Clock
-from headway.errors import Draining, ModelLoading, Overloaded
-from headway.rng import SeedTree
+from headway.rng import SeedTree, fresh_root
 from headway.rpc.interceptors import Caller, guard
 from headway.rpc.server import Health, add_standard_services, bind, make_server
 from headway.telemetry.http import HttpServer
+from headway.telemetry.worker import WorkerGauges, WorkerMetrics
 from headway.v1 import worker_pb2_grpc
 from headway.worker.batch import HostedModel
 from headway.worker.device import Device
@@ -22,7 +21,7 @@ from headway.worker.fleet import Membership
 from headway.worker.hosting import hosted, make_runtime
 from headway.worker.patience import within
 from headway.worker.servicer import SERVICE, WorkerServicer
-from headway.worker.session import GatewaySession
+from headway.worker.sessions import Sessions
 from headway.worker.settings import WorkerSettings
 from headway.worker.state import WorkerState
 
@@ -33,7 +32,8 @@ NS_PER_S = 1_000_000_000
 MAX_CONCURRENT_STREAMS = 1_024
 # Streams have ended by themselves when the server stops; what is left are health watches.
 STOP_GRACE_SECONDS = 0.5
-RETRY_LOADING_NS = NS_PER_S
+# Longest wait until all gateways have heard that the worker drains; they find out anyhow.
+ANNOUNCE_NS = NS_PER_S // 2
 
 
 class Worker:
@@ -43,16 +43,18 @@ class Worker:
         """Needs a running event loop; opens nothing yet."""
         self._settings = settings
         self._clock = clock
-        self._seeds = seeds
-        self._instance_id = f"{seeds.stream('instance').next_u64():016x}"
+        # By name, so that workers that share a seed do not share their luck.
+        self._seeds = SeedTree(seeds.seed(settings.worker_id))
+        # Not from `seeds`: a restart with the same seed is another instance.
+        self._instance_id = f"{fresh_root():016x}"
         self._device_thread = ThreadPoolExecutor(1, thread_name_prefix="device")
-        self._sessions: list[GatewaySession] = []
         self._models: tuple[HostedModel, ...] = ()
         self._device = Device(
             clock,
             max_batches=settings.max_outstanding_batches + settings.max_queued_batches,
-            freed=self._tell_freed,
+            freed=lambda: self._sessions.tell_freed(),
         )
+        self._sessions = Sessions(settings, self._instance_id, self._device, clock)
         self._state = WorkerState(settings, self._instance_id, self._device)
         self._health = Health()
         self._server = make_server(
@@ -60,18 +62,23 @@ class Worker:
             max_message_bytes=settings.max_message_bytes,
             max_concurrent_streams=MAX_CONCURRENT_STREAMS,
         )
-        self._http = HttpServer(registry=CollectorRegistry(), readiness=self._state.readiness)
+        self._metrics = WorkerMetrics(self._gauges)
+        registry = CollectorRegistry()
+        registry.register(self._metrics)
+        self._http = HttpServer(registry=registry, readiness=self._state.readiness)
         self._memberships = [
             Membership(
                 address,
                 registration=self._state.registration,
                 heartbeat=self._state.heartbeat,
                 clock=clock,
-                rng=seeds.stream(f"fleet/{address}"),
+                rng=self._seeds.stream(f"fleet/{address}"),
             )
             for address in settings.gateways
         ]
         self._membership_tasks: list[asyncio.Task[None]] = []
+        # host:port by purpose, "worker" and "http", once bound.
+        self.addresses: dict[str, str] = {}
 
     async def start(self) -> None:
         """Returns once it would execute a batch. It joins its gateways from then on.
@@ -79,35 +86,33 @@ class Worker:
         Raises:
           StartupError: a port is taken, or a model cannot be loaded.
         """
-        addresses = await self._listen()
+        await self._listen()
         await self._load()
         self._set_health(True)
         if self._settings.address_file is not None:
-            write_atomically(self._settings.address_file, json.dumps(addresses))
+            write_address_file(self._settings.address_file, self.addresses)
         self._membership_tasks = [
             asyncio.ensure_future(membership.run()) for membership in self._memberships
         ]
-        _log.info("ready", extra={**addresses, "worker_id": self._settings.worker_id})
+        _log.info("ready", extra={**self.addresses, "worker_id": self._settings.worker_id})
 
     async def drain(self) -> None:
         """Takes no more work, finishes what is in hand within `drain_seconds`, and leaves."""
         self._health.leave()
         self._device.draining = True
-        for session in self._sessions:
-            session.tell_capacity()
-        for membership in self._memberships:
-            membership.hurry()
+        self._sessions.tell_capacity()
+        with contextlib.suppress(TimeoutError):
+            await within(self._clock, ANNOUNCE_NS, self._announce())
         try:
             drain_ns = round(self._settings.drain_seconds * NS_PER_S)
             await within(self._clock, drain_ns, self._device.until_idle())
         except TimeoutError:
-            _log.warning("gave up on %d batches after the drain time", self._device.num_batches)
+            _log.warning("not finished within the drain time: %d batches", self._device.num_batches)
         await self.close()
 
     async def close(self) -> None:
         """Ends everything. Answers that are ready are sent first; work in hand is stopped."""
-        for session in self._sessions:
-            session.outbox.close()
+        self._sessions.finish()
         await self._server.stop(STOP_GRACE_SECONDS)
         for task in self._membership_tasks:
             task.cancel()
@@ -118,26 +123,32 @@ class Worker:
         for model in self._models:
             await model.runtime.close()
         self._device_thread.shutdown(wait=False, cancel_futures=True)
-        if self._settings.address_file is not None:
-            self._settings.address_file.unlink(missing_ok=True)
+        # Without addresses the port was another's, and so may the file be.
+        if self.addresses and self._settings.address_file is not None:
+            remove_address_file(self._settings.address_file, self.addresses)
 
-    async def _listen(self) -> dict[str, str]:
+    async def _announce(self) -> None:
+        await asyncio.gather(*(membership.announce() for membership in self._memberships))
+
+    async def _listen(self) -> None:
         settings = self._settings
-        if settings.address_file is not None:
-            settings.address_file.unlink(missing_ok=True)
-        servicer = WorkerServicer(self._open_session, self._close_session)
+        servicer = WorkerServicer(self._sessions)
         # Gateways show who they are in the session's greeting, not in the call's metadata.
         guard(servicer, SERVICE, ["Session"], lambda _metadata, _method: Caller("fleet", 0))
         worker_pb2_grpc.add_WorkerServiceServicer_to_server(servicer, self._server)
         self._health.add_to(self._server)
         add_standard_services(self._server, [SERVICE])
-        addresses = {"worker": bind(self._server, settings.host, settings.port, "worker.port")}
-        self._state.address = _advertised(settings.advertise, addresses["worker"])
+        bound = bind(self._server, settings.host, settings.port, "worker.port")
+        self.addresses["worker"] = bound
+        if settings.address_file is not None:
+            # Of an earlier process: nobody shall take its addresses for ours while models load.
+            settings.address_file.unlink(missing_ok=True)
+        self._state.address = _advertised(settings.advertise, bound)
         self._set_health(False)
         await self._server.start()
         if settings.http_port is not None:
-            addresses["http"] = await self._http.start(settings.http_host, settings.http_port)
-        return addresses
+            bound = await self._http.start(settings.http_host, settings.http_port)
+            self.addresses["http"] = bound
 
     async def _load(self) -> None:
         models: list[HostedModel] = []
@@ -149,9 +160,9 @@ class Worker:
                 device_thread=self._device_thread,
             )
             await runtime.load()
-            models.append(hosted(handle, settings, runtime))
+            models.append(hosted(handle, settings, runtime, self._metrics))
             _log.info("loaded %s", settings.label)
-        self._models = self._state.models = tuple(models)
+        self._models = self._state.models = self._sessions.models = tuple(models)
 
     def _set_health(self, serving: bool) -> None:
         self._health.set("", serving)
@@ -160,36 +171,14 @@ class Worker:
             self._health.set(model.model, serving)
             self._health.set(model.label, serving)
 
-    def _open_session(self) -> GatewaySession:
-        settings = self._settings
-        if not self._models:
-            raise ModelLoading("the worker loads its models", retry_after_ns=RETRY_LOADING_NS)
-        if self._device.draining:
-            raise Draining("the worker drains; use another")
-        if len(self._sessions) >= settings.max_sessions:
-            raise Overloaded(
-                f"the worker has {len(self._sessions)} sessions, its max_sessions; "
-                "raise worker.max_sessions"
-            )
-        token = settings.fleet_token
-        session = GatewaySession(
-            device=self._device,
-            models=self._models,
-            clock=self._clock,
-            worker_id=settings.worker_id,
-            instance_id=self._instance_id,
-            fleet_token=token.get_secret_value() if token else None,
+    def _gauges(self) -> WorkerGauges:
+        return WorkerGauges(
+            outstanding_batches=self._device.num_batches,
+            sessions=len(self._sessions),
+            gateways_joined=sum(membership.joined for membership in self._memberships),
+            draining=self._device.draining,
+            idle_ns=self._device.idle_ns,
         )
-        self._sessions.append(session)
-        return session
-
-    def _close_session(self, session: GatewaySession) -> None:
-        self._sessions.remove(session)
-        session.lose()
-
-    def _tell_freed(self) -> None:
-        for session in self._sessions:
-            session.tell_freed()
 
 
 def _advertised(advertise: str | None, bound: str) -> str:
@@ -197,11 +186,3 @@ def _advertised(advertise: str | None, bound: str) -> str:
         return bound
     host, _, port = advertise.rpartition(":")
     return f"{host}:{bound.rpartition(':')[2]}" if int(port) == 0 else advertise
-
-
-def write_atomically(path: Path, text: str) -> None:
-    """Writes a file such that a reader sees all of it or none."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    scratch = path.with_name(f"{path.name}.{os.getpid()}")
-    scratch.write_text(text + "\n")
-    scratch.replace(path)

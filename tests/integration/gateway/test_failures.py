@@ -6,33 +6,20 @@ from typing import Any
 import grpc
 import pytest
 from google.protobuf.duration_pb2 import Duration
-
-from headway.v1 import control_pb2
 from tests.support.fleet import (
     RunningGateway,
     refusal,
     running_gateway,
     running_worker,
     text_request,
+    until_executing,
+    until_live,
     until_replica,
 )
 
+from headway.v1 import control_pb2
+
 HANG = {"failures": {"hang": 1}}
-
-
-async def until_live(running: RunningGateway, count: int) -> None:
-    """Returns when so many requests are live, as the control port tells."""
-    while True:
-        state = await running.control.GetState(control_pb2.GetStateRequest(), timeout=5)
-        if state.state.gateway.inflight_requests == count:
-            return
-
-
-async def until_executing(running: RunningGateway, count: int = 1) -> None:
-    while True:
-        state = await running.control.GetState(control_pb2.GetStateRequest(), timeout=5)
-        if sum(pool.executing_batches for pool in state.state.pools) == count:
-            return
 
 
 def assert_nothing_left(running: RunningGateway) -> None:
@@ -81,9 +68,7 @@ async def test_a_deadline_during_execution_is_answered_at_the_deadline(transport
         running_worker(running, runtime=HANG),
     ):
         with pytest.raises(grpc.aio.AioRpcError) as caught:
-            await running.inference.Infer(
-                text_request(slo=Duration(nanos=80_000_000)), timeout=60
-            )
+            await running.inference.Infer(text_request(slo=Duration(nanos=80_000_000)), timeout=60)
         told = refusal(caught.value)
         assert told.reason == "DEADLINE_EXPIRED"
         assert "while it ran" in told.message
@@ -100,9 +85,7 @@ async def test_a_deadline_in_the_queue_is_answered_at_the_deadline(transport: st
         first = running.inference.Infer(text_request(), timeout=60)
         await until_executing(running)
         with pytest.raises(grpc.aio.AioRpcError) as caught:
-            await running.inference.Infer(
-                text_request(slo=Duration(nanos=80_000_000)), timeout=60
-            )
+            await running.inference.Infer(text_request(slo=Duration(nanos=80_000_000)), timeout=60)
         told = refusal(caught.value)
         assert told.reason == "DEADLINE_EXPIRED"
         assert "while it was queued" in told.message
@@ -241,9 +224,7 @@ async def test_the_fleet_comes_back_after_a_gateway_restart(transport: str) -> N
         control_port = int(old.addresses["control"].rsplit(":", 1)[1])
         async with running_worker(old) as worker:
             await old.process.stop()
-            async with running_gateway(
-                transport=transport, control_port=control_port
-            ) as new:
+            async with running_gateway(transport=transport, control_port=control_port) as new:
                 await until_replica(new, "w1/sim/v1")
                 answer = await new.inference.Infer(text_request(), timeout=5)
                 assert answer.replica == "w1"
@@ -289,9 +270,7 @@ async def test_a_drained_replica_gets_nothing_and_comes_back(transport: str) -> 
         drained = await running.control.DrainReplica(
             control_pb2.DrainReplicaRequest(worker_id="w1"), timeout=5
         )
-        assert [r.condition for r in drained.replicas] == [
-            control_pb2.REPLICA_CONDITION_DRAINING
-        ]
+        assert [r.condition for r in drained.replicas] == [control_pb2.REPLICA_CONDITION_DRAINING]
         answers = [await running.inference.Infer(text_request(), timeout=5) for _ in range(10)]
         assert {answer.replica for answer in answers} == {"w2"}
         await running.control.DrainReplica(

@@ -5,8 +5,6 @@ import asyncio
 import grpc
 import pytest
 from google.protobuf.duration_pb2 import Duration
-
-from headway.v1 import inference_pb2, types_pb2
 from tests.support.fleet import (
     read_status,
     refusal,
@@ -14,6 +12,8 @@ from tests.support.fleet import (
     running_worker,
     text_request,
 )
+
+from headway.v1 import inference_pb2, types_pb2
 
 
 async def test_an_answer_says_what_was_decided(transport: str) -> None:
@@ -34,8 +34,7 @@ async def test_an_answer_says_what_was_decided(transport: str) -> None:
 async def test_the_gateway_names_requests_that_have_no_name(transport: str) -> None:
     async with running_gateway(transport=transport) as running, running_worker(running):
         names = {
-            (await running.inference.Infer(text_request(), timeout=5)).request_id
-            for _ in range(3)
+            (await running.inference.Infer(text_request(), timeout=5)).request_id for _ in range(3)
         }
         assert len(names) == 3
         assert "" not in names
@@ -93,8 +92,7 @@ async def test_a_member_of_a_stream_can_be_cancelled_and_time_out(transport: str
         await call.write(inference_pb2.InferManyRequest(id=1, cancel=True))
         await call.done_writing()
         reasons = {
-            answer.id: read_status(answer.error, grpc.StatusCode.OK).reason
-            async for answer in call
+            answer.id: read_status(answer.error, grpc.StatusCode.OK).reason async for answer in call
         }
         assert reasons == {1: "CANCELLED", 2: "DEADLINE_EXPIRED"}
         assert running.gateway.scheduler.num_live() == 0
@@ -190,9 +188,7 @@ async def test_a_tighter_slo_is_the_deadline(transport: str) -> None:
         running_worker(running, runtime={"failures": {"hang": 1}}),
     ):
         with pytest.raises(grpc.aio.AioRpcError) as caught:
-            await running.inference.Infer(
-                text_request(slo=Duration(nanos=100_000_000)), timeout=30
-            )
+            await running.inference.Infer(text_request(slo=Duration(nanos=100_000_000)), timeout=30)
         told = refusal(caught.value)
         assert told.code == grpc.StatusCode.DEADLINE_EXCEEDED
         assert told.reason == "DEADLINE_EXPIRED"

@@ -10,9 +10,9 @@ import pytest
 from grpc_channelz.v1 import channelz_pb2, channelz_pb2_grpc
 from grpc_health.v1 import health_pb2
 from grpc_reflection.v1alpha import reflection_pb2, reflection_pb2_grpc
+from tests.support.fleet import running_gateway, running_worker, text_request, until_replica
 
 from headway.v1 import control_pb2
-from tests.support.fleet import running_gateway, running_worker, text_request, until_replica
 
 STATUS = health_pb2.HealthCheckResponse
 INFERENCE = "headway.v1.InferenceService"
@@ -119,13 +119,14 @@ async def test_state_is_watched_as_a_snapshot_and_then_changes(transport: str) -
         request = control_pb2.WatchStateRequest()
         request.interval.FromMilliseconds(100)
         call = running.control.WatchState(request)
-        first = await call.read()
+        changes = aiter(call)
+        first = await anext(changes)
         assert first.snapshot
         assert list(first.state.replicas) == []
         async with running_worker(running):
             pass
         appeared, removed = False, False
-        async for change in call:
+        async for change in changes:
             assert not change.snapshot
             appeared |= any(r.replica == "w1/sim/v1" for r in change.state.replicas)
             removed |= "w1/sim/v1" in change.removed_replicas

@@ -35,7 +35,7 @@ def test_tables_merge_over_sources_and_lists_are_replaced(
     monkeypatch.setenv("HEADWAY_SERVE__REPLICAS", '[{"name": "three"}]')
     model = load_gateway(read_layers(file)).models["minilm"]
     assert (model.max_queued_requests, model.split) == (7, {"v1": 0.9, "v2": 0.1})
-    assert [replica.name for replica in load_serve(read_layers(file)).replicas] == ["three"]
+    assert [replica.name for replica in load_serve(read_layers(file)).fleet] == ["three"]
 
 
 def test_another_kind_of_policy_replaces_the_whole_table(file: Path) -> None:

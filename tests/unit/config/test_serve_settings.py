@@ -1,12 +1,12 @@
 import pytest
 from pydantic import ValidationError
 
-from headway.serve.settings import ReplicaSettings, ServeSettings
+from headway.serve.settings import ReplicaSettings, ServeSettings, parse_replicas
 
 
 def test_the_default_fleet_is_unlike() -> None:
     settings = ServeSettings()
-    fleet = [(replica.name, replica.version, replica.speed) for replica in settings.replicas]
+    fleet = [(replica.name, replica.version, replica.speed) for replica in settings.fleet]
     assert fleet == [
         ("replica-a", "v1", 1.0),
         ("replica-b", "v1", 0.6),
@@ -38,3 +38,25 @@ def test_a_fleet_that_contradicts_itself_is_refused(
 ) -> None:
     with pytest.raises(ValidationError, match=message):
         ServeSettings.model_validate(values)
+
+
+def test_the_simulated_fleet_differs_in_speed_only() -> None:
+    fleet = ServeSettings(runtime="simulated").fleet
+    assert [(replica.version, replica.speed) for replica in fleet] == [
+        ("v1", 1.0),
+        ("v1", 1.0),
+        ("v1", 0.6),
+    ]
+
+
+def test_a_fleet_is_read_from_versions_and_speeds() -> None:
+    assert parse_replicas("v1, v2@0.6") == [
+        {"name": "replica-a", "version": "v1", "speed": 1.0},
+        {"name": "replica-b", "version": "v2", "speed": 0.6},
+    ]
+
+
+@pytest.mark.parametrize("text", ["", "v1,", "v1@fast", ",".join(["v1"] * 27)])
+def test_a_malformed_fleet_is_refused(text: str) -> None:
+    with pytest.raises(ValueError, match=r"is not a (fleet|speed); write"):
+        parse_replicas(text)

@@ -1,0 +1,159 @@
+//! What a batch policy is asked, and what it answers. The scheduler knows nothing else of it.
+use crate::check::to_ns;
+use crate::cost::Affine;
+
+/// Which work a request may hold up.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Lane {
+    /// Somebody waits for it.
+    Interactive,
+    /// Background work.
+    Bulk,
+}
+
+/// What is shed first when there is too much work.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Priority {
+    /// Shed last.
+    Critical = 1,
+    /// The usual.
+    Standard = 2,
+    /// Shed first.
+    Sheddable = 3,
+}
+
+/// A queued request, as a policy sees it.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Item {
+    /// Work units, 1 to 2^38.
+    pub units: u64,
+    /// Rows, 1 to 2^31.
+    pub rows: u64,
+    /// Instant by which the answer must be there.
+    pub deadline_ns: i64,
+    /// Instant of arrival.
+    pub arrived_ns: i64,
+    /// Number of the arrival: unique, and the tie-breaker.
+    pub order: u64,
+    /// Value of the answer, > 0.
+    pub weight: f64,
+    /// Lane.
+    pub lane: Lane,
+    /// Priority class.
+    pub priority: Priority,
+    /// Most members of a batch that it joins, itself included; lowered after failures, so that
+    /// a poison member ends up alone.
+    pub max_companions: u64,
+}
+
+/// Limits of one batch; `u64::MAX` for none.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Limits {
+    /// Requests.
+    pub requests: u64,
+    /// Rows.
+    pub rows: u64,
+    /// Units.
+    pub units: u64,
+}
+
+/// Where and when a batch would run.
+#[derive(Debug, Clone, Copy)]
+pub struct Site {
+    /// Now.
+    pub now_ns: i64,
+    /// When its answer would be back if the device took no time: the work already on the
+    /// replica, and the handoff.
+    pub ready_ns: i64,
+    /// The replica's limits.
+    pub limits: Limits,
+    /// Device time expected on this replica.
+    pub expected: Affine,
+    /// Device time on this replica that deadlines are judged by: a quantile of the learned cost.
+    pub judged: Affine,
+    /// Speed of this replica relative to the pool's cost model.
+    pub speed: f64,
+}
+
+impl Site {
+    /// Instant by which a batch of `units` is judged to be answered.
+    #[must_use]
+    pub fn judged_end_ns(&self, units: u64) -> i64 {
+        self.ready_ns.saturating_add(to_ns(self.judged.at(units).round()))
+    }
+
+    /// True if a request could be answered in time, alone.
+    #[must_use]
+    pub fn is_feasible(&self, item: &Item) -> bool {
+        self.judged_end_ns(item.units) <= item.deadline_ns
+    }
+}
+
+/// Why a batch closed where it did. Values are those of `headway.v1.BatchReason`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum BatchReason {
+    /// Everything feasible that was queued is in it.
+    QueueEmptied = 1,
+    /// The limit on requests.
+    MaxRequests = 2,
+    /// The limit on rows.
+    MaxRows = 3,
+    /// The limit on units.
+    MaxUnits = 4,
+    /// One more member would have made another one late.
+    Deadline = 5,
+    /// The batch-length quantum.
+    Quantum = 6,
+    /// One request too large to share a batch.
+    Oversized = 7,
+}
+
+/// A policy's answer.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub enum Formed {
+    /// A batch; its members are no longer queued.
+    Batch {
+        /// Why it closed.
+        reason: BatchReason,
+        /// Device time expected, ns.
+        predicted_ns: i64,
+    },
+    /// Nothing queued can run there now.
+    Nothing {
+        /// Rows and units of a request that is in time but too large for this replica.
+        too_large: Option<(u64, u64)>,
+    },
+}
+
+/// Orders the queue of a pool and forms its batches.
+///
+/// Slots name requests; a slot is queued at most once. Same calls, same answers.
+pub trait BatchPolicy: std::fmt::Debug + Send {
+    /// Queues a request. O(log n).
+    fn insert(&mut self, now_ns: i64, slot: u32, item: &Item);
+
+    /// Takes a queued request out; `item` as it was inserted. O(log n).
+    fn remove(&mut self, slot: u32, item: &Item);
+
+    /// Takes the members of a batch out of the queue and appends their slots to `out`.
+    /// Every member is judged to end in time, and the limits hold.
+    fn form(&mut self, site: &Site, out: &mut Vec<u32>) -> Formed;
+
+    /// Takes out the request with the most time left that fits the replica, whether judged in
+    /// time or not, to find out whether a cost model that refuses everything is right. O(log n).
+    fn probe(&mut self, site: &Site) -> Option<u32>;
+
+    /// Device time, at `cost`, to serve what is queued and not yet hopeless, ns.
+    fn work_ns(&self, now_ns: i64, cost: &Affine, limits: &Limits) -> f64;
+
+    /// The batch-length quantum, ns; 0 where there is none.
+    fn quantum_ns(&self) -> i64 {
+        0
+    }
+}
+
+/// The policy of new pools.
+#[must_use]
+pub fn default_policy() -> Box<dyn BatchPolicy> {
+    Box::new(crate::edf_policy::EdfPolicy::new())
+}
