@@ -6,9 +6,56 @@ use pyo3::types::PyAny;
 use crate::engine::cost::{Execution, Purpose};
 use crate::engine::lane::LaneSpec;
 use crate::engine::scheduler::{Outcome, Share};
+use crate::engine::selector;
 use crate::engine::settings::{CostSettings, PriceSettings, Settings};
 use crate::engine::{self, Catalogue, Graph};
 use crate::error::CoreError;
+
+/// Why a step was chosen.
+#[pyclass(frozen, eq, hash, module = "headway._core", rename_all = "SCREAMING_SNAKE_CASE")]
+#[derive(Clone, Copy, PartialEq, Eq, Hash)]
+pub enum StepReason {
+    BestScore = 1,
+    LonePrompt = 2,
+    PassedOver = 3,
+    Bootstrap = 4,
+    Refresh = 5,
+}
+
+impl From<selector::Reason> for StepReason {
+    fn from(reason: selector::Reason) -> Self {
+        use selector::Reason as Core;
+        match reason {
+            Core::BestScore => Self::BestScore,
+            Core::LonePrompt => Self::LonePrompt,
+            Core::PassedOver => Self::PassedOver,
+            Core::Bootstrap => Self::Bootstrap,
+            Core::Refresh => Self::Refresh,
+        }
+    }
+}
+
+/// Why there is no step.
+#[pyclass(frozen, eq, hash, module = "headway._core", rename_all = "SCREAMING_SNAKE_CASE")]
+#[derive(Clone, Copy, PartialEq, Eq, Hash)]
+pub enum StepPause {
+    Idle = 1,
+    QueueFull = 2,
+    AwaitingFeedback = 3,
+    NoGraph = 4,
+}
+
+impl From<selector::Pause> for StepPause {
+    fn from(pause: selector::Pause) -> Self {
+        use selector::Pause as Core;
+        match pause {
+            Core::Idle => Self::Idle,
+            Core::QueueFull => Self::QueueFull,
+            Core::AwaitingFeedback => Self::AwaitingFeedback,
+            Core::NoGraph => Self::NoGraph,
+        }
+    }
+}
 
 /// A prepared graph.
 #[pyclass(frozen, get_all, module = "headway._core")]
@@ -103,14 +150,14 @@ price_settings!(
 pub struct Step {
     frame: i64,
     graph: usize,
-    reason: u8,
+    reason: StepReason,
     prompt_lanes: Vec<u32>,
     prompt_tokens: Vec<u32>,
     row_lanes: Vec<u32>,
     row_tokens: Vec<f64>,
     cost_ns: i64,
     score: f64,
-    parts: [f64; 6],
+    parts: (f64, f64, f64, f64, f64, f64),
     feedback: bool,
 }
 
@@ -121,21 +168,21 @@ impl Step {
         let mut face = Self {
             frame,
             graph: choice.graph,
-            reason: choice.reason as u8,
+            reason: choice.reason.into(),
             prompt_lanes: Vec::new(),
             prompt_tokens: Vec::new(),
             row_lanes: Vec::new(),
             row_tokens: Vec::new(),
             cost_ns: nanoseconds(choice.cost_s),
             score: choice.score,
-            parts: [
+            parts: (
                 parts.tokens,
                 parts.fairness,
                 parts.prompts,
                 parts.deliveries,
                 parts.stalls,
                 parts.waiting,
-            ],
+            ),
             feedback: step.feedback,
         };
         for &(lane, share) in &step.lanes {
@@ -239,14 +286,14 @@ impl StepScheduler {
                 let step = Step::new(i64::try_from(frame.id).unwrap_or(-1), &frame.step);
                 Ok(Py::new(py, step)?.into_any())
             }
-            Err(pause) => Ok((pause as u8).into_pyobject(py)?.into_any().unbind()),
+            Err(pause) => Ok(Py::new(py, StepPause::from(pause))?.into_any()),
         }
     }
 
     fn select(&self, py: Python<'_>, now_ns: i64) -> PyResult<Py<PyAny>> {
         match self.0.hold().select(now_ns) {
             Ok(step) => Ok(Py::new(py, Step::new(-1, &step))?.into_any()),
-            Err(pause) => Ok((pause as u8).into_pyobject(py)?.into_any().unbind()),
+            Err(pause) => Ok(Py::new(py, StepPause::from(pause))?.into_any()),
         }
     }
 

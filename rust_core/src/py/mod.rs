@@ -35,7 +35,7 @@ mod core {
     #[pymodule_export]
     use super::ended::Ended;
     #[pymodule_export]
-    use super::engine::{Step, StepGraph, StepPrices, StepScheduler};
+    use super::engine::{Step, StepGraph, StepPause, StepPrices, StepReason, StepScheduler};
     #[pymodule_export]
     use super::enums::{BatchOutcome, BatchReason, RefusalReason, ReplicaCondition};
     #[pymodule_export]

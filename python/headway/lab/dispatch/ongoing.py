@@ -1,6 +1,9 @@
 """Dispatch by the prices of ongoing service, with known graph costs."""
 
+import copy
 from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
 
 from headway.errors import ConfigError
 from headway.lab.dispatch.catalog import GraphSpec
@@ -30,6 +33,13 @@ class OngoingServicePolicy:
         self._name = name
         self._views: dict[int, RequestView] = {}
         self._decode_time_s = 0.0
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> "OngoingServicePolicy":
+        """An independent twin that shares what never changes."""
+        twin = copy.copy(self)
+        twin.services = {index: replace(s) for index, s in self.services.items()}
+        twin._views = dict(self._views)
+        return twin
 
     @property
     def name(self) -> str:

@@ -1,7 +1,9 @@
 """The product's own selector, as a policy of the lab."""
 
+import copy
 from collections.abc import Sequence
 from dataclasses import asdict
+from typing import Any
 
 from headway import _core
 from headway.errors import ConfigError
@@ -10,7 +12,13 @@ from headway.lab.dispatch.policy import Completion, Selection
 from headway.lab.dispatch.request import RequestView
 from headway.lab.dispatch.service import ServicePrices
 
-REASONS = {1: "best_score", 2: "lone_prompt", 3: "passed_over", 4: "bootstrap", 5: "refresh"}
+REASONS = {
+    _core.StepReason.BEST_SCORE: "best_score",
+    _core.StepReason.LONE_PROMPT: "lone_prompt",
+    _core.StepReason.PASSED_OVER: "passed_over",
+    _core.StepReason.BOOTSTRAP: "bootstrap",
+    _core.StepReason.REFRESH: "refresh",
+}
 
 
 class ProductionPolicy:
@@ -52,6 +60,14 @@ class ProductionPolicy:
         """For tables."""
         return self._name
 
+    def __deepcopy__(self, memo: dict[int, Any]) -> "ProductionPolicy":
+        """An independent twin, native state included."""
+        twin = copy.copy(self)
+        twin.scheduler = copy.copy(self.scheduler)
+        twin._lanes = dict(self._lanes)
+        twin._requests = dict(self._requests)
+        return twin
+
     def arrive(self, now_ns: int, view: RequestView) -> None:
         """Takes a lane."""
         lane = self.scheduler.admit(
@@ -71,7 +87,7 @@ class ProductionPolicy:
         """Dispatches one step and reports it."""
         scores = tuple((graph, score) for graph, _, score in self.scheduler.candidates(now_ns))
         step = self.scheduler.dispatch(now_ns)
-        if isinstance(step, int):
+        if isinstance(step, _core.StepPause):
             raise ConfigError("no graph of the catalog serves any live request; add one that does")
         self._frame = step.frame
         prompts = zip(step.prompt_lanes, step.prompt_tokens, strict=True)
