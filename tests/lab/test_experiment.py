@@ -1,5 +1,6 @@
 import csv
 import json
+from pathlib import Path
 
 import pytest
 
@@ -10,13 +11,13 @@ from headway.lab.dispatch.plot import plot_experiment
 from headway.lab.dispatch.workload import workloads
 
 
-def test_there_are_sixteen_workloads_of_up_to_sixteen_requests():
+def test_there_are_sixteen_workloads_of_up_to_sixteen_requests() -> None:
     assert len(workloads()) == 16
     assert max(len(requests) for requests in workloads().values()) == 16
 
 
 @pytest.fixture
-def experiment(tmp_path):
+def experiment(tmp_path: Path) -> Path:
     graphs = synthetic_catalog(mixed=True)
     to_run = cases(
         graphs,
@@ -31,7 +32,7 @@ def experiment(tmp_path):
     return tmp_path / "out"
 
 
-def test_an_experiment_is_four_files(experiment):
+def test_an_experiment_is_four_files(experiment: Path) -> None:
     summary = list(csv.DictReader((experiment / "summary.csv").open()))
     assert [(row["workload"], row["policy"], row["decode_value"]) for row in summary[:4]] == [
         ("mixed_phases", "fixed", "1.0"),
@@ -47,7 +48,7 @@ def test_an_experiment_is_four_files(experiment):
     assert load_catalog(experiment / "catalog.json") == synthetic_catalog(mixed=True)
 
 
-def test_the_same_experiment_gives_the_same_bytes(experiment, tmp_path):
+def test_the_same_experiment_gives_the_same_bytes(experiment: Path, tmp_path: Path) -> None:
     graphs = synthetic_catalog(mixed=True)
     policies = ["fixed", "ongoing", "production"]
     again = cases(graphs, ["mixed_phases", "delayed_prefill"], [1.0, 64.0], policies, [0])
@@ -56,12 +57,12 @@ def test_the_same_experiment_gives_the_same_bytes(experiment, tmp_path):
         assert (tmp_path / "again" / name).read_bytes() == (experiment / name).read_bytes()
 
 
-def test_an_existing_directory_is_refused(experiment):
+def test_an_existing_directory_is_refused(experiment: Path) -> None:
     with pytest.raises(ConfigError, match="'out' exists"):
         run_cases(experiment, synthetic_catalog(), [], 1)
 
 
-def test_plots_are_drawn_for_each_workload(experiment):
+def test_plots_are_drawn_for_each_workload(experiment: Path) -> None:
     names = sorted(path.name for path in plot_experiment(experiment))
     assert names == [
         "gaps-delayed_prefill.svg",
@@ -72,7 +73,7 @@ def test_plots_are_drawn_for_each_workload(experiment):
     ]
 
 
-def test_a_directory_without_an_experiment_cannot_be_plotted(tmp_path):
+def test_a_directory_without_an_experiment_cannot_be_plotted(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match="holds no experiment"):
         plot_experiment(tmp_path)
 
@@ -91,7 +92,7 @@ def test_a_directory_without_an_experiment_cannot_be_plotted(tmp_path):
         ('[{"name": "a", "duration_ms": 1, "decode_capacity": 1, "width": 0}]', "width must be"),
     ],
 )
-def test_a_bad_catalog_is_refused_by_field(tmp_path, text, message):
+def test_a_bad_catalog_is_refused_by_field(tmp_path: Path, text: str, message: str) -> None:
     path = tmp_path / "graphs.json"
     path.write_text(text)
     with pytest.raises(ConfigError, match=message):

@@ -6,7 +6,12 @@ import pytest
 
 from headway.errors import ConfigError
 from headway.lab.dispatch.catalog import GraphSpec
-from headway.lab.oracle.comparison import compare, prefill_first, small_instances
+from headway.lab.oracle.comparison import (
+    Instance,
+    compare,
+    prefill_first,
+    small_instances,
+)
 from headway.lab.oracle.episode import Episode, EpisodePrices, EpisodeRequest, Oracle
 from headway.lab.oracle.evaluation import MarkovValue, improve
 from headway.lab.oracle.rate import rate_optimum
@@ -18,7 +23,7 @@ CHEAP = [instance for instance in small_instances() if "three" not in instance.n
 
 
 @pytest.mark.parametrize("instance", CHEAP, ids=lambda instance: instance.name)
-def test_no_policy_beats_the_oracle(instance):
+def test_no_policy_beats_the_oracle(instance: Instance) -> None:
     gaps = compare([instance])
     assert {gap.policy for gap in gaps} == {
         "fixed-1",
@@ -37,7 +42,7 @@ def test_no_policy_beats_the_oracle(instance):
 
 
 @pytest.mark.parametrize("time", [0.0, 2.0])
-def test_with_the_exact_continuation_value_the_score_picks_an_optimal_action(time):
+def test_with_the_exact_continuation_value_the_score_picks_an_optimal_action(time: float) -> None:
     instance = next(i for i in small_instances() if i.name == "slow rows/beside/age 0.02")
     prices = replace(instance.episode.prices, time=time)
     episode = Episode(instance.episode.graphs, instance.episode.requests, prices)
@@ -50,7 +55,7 @@ def test_with_the_exact_continuation_value_the_score_picks_an_optimal_action(tim
     assert worse.value(episode.start) < oracle.value(episode.start)
 
 
-def test_outcome_chances_sum_to_one_and_beliefs_follow_the_prior():
+def test_outcome_chances_sum_to_one_and_beliefs_follow_the_prior() -> None:
     request = EpisodeRequest(0, (0.5, 0.25, 0.25), acceptance=(0.6,))
     graphs = (GraphSpec("d", 7 * MS, decode_capacity=1, width=2),)
     episode = Episode(graphs, (request,), EpisodePrices(waiting=1))
@@ -66,7 +71,7 @@ def test_outcome_chances_sum_to_one_and_beliefs_follow_the_prior():
     )
 
 
-def test_a_hidden_length_costs_what_its_expectation_says():
+def test_a_hidden_length_costs_what_its_expectation_says() -> None:
     request = EpisodeRequest(0, (0.5, 0.25, 0.25))
     graphs = (GraphSpec("d", 7 * MS, decode_capacity=1),)
     episode = Episode(graphs, (request,), EpisodePrices(waiting=1, time=1, age=0.1))
@@ -74,7 +79,7 @@ def test_a_hidden_length_costs_what_its_expectation_says():
     assert Oracle(episode).value(episode.start) == pytest.approx(-1.75 * (14 + 2.45))
 
 
-def test_normalizing_a_negative_net_reward_by_duration_pays_for_wasted_time():
+def test_normalizing_a_negative_net_reward_by_duration_pays_for_wasted_time() -> None:
     graphs = (
         GraphSpec("quick", 1 * MS, decode_capacity=1),
         GraphSpec("slow", 3 * MS, decode_capacity=1),
@@ -91,7 +96,7 @@ def test_normalizing_a_negative_net_reward_by_duration_pays_for_wasted_time():
     assert MarkovValue(episode, choose).value(episode.start) == -3
 
 
-def test_a_graph_of_broken_milliseconds_is_refused():
+def test_a_graph_of_broken_milliseconds_is_refused() -> None:
     graphs = (GraphSpec("d", MS + 1, decode_capacity=1),)
     with pytest.raises(ConfigError, match="whole ms"):
         Episode(graphs, (EpisodeRequest(0, (1.0,)),), EpisodePrices())

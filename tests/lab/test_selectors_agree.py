@@ -4,7 +4,9 @@ import pytest
 
 from headway.lab.dispatch.catalog import GraphSpec, synthetic_catalog
 from headway.lab.dispatch.ongoing import OngoingServicePolicy
+from headway.lab.dispatch.policy import Policy, Selection
 from headway.lab.dispatch.production import ProductionPolicy
+from headway.lab.dispatch.request import RequestSpec
 from headway.lab.dispatch.service import ServicePrices
 from headway.lab.dispatch.simulator import Simulation
 from headway.lab.dispatch.workload import workloads
@@ -12,7 +14,9 @@ from headway.lab.dispatch.workload import workloads
 HORIZON_NS = 4_000_000_000
 
 
-def decisions(policy, graphs, requests):
+def decisions(
+    policy: Policy, graphs: tuple[GraphSpec, ...], requests: tuple[RequestSpec, ...]
+) -> tuple[list[object], list[Selection]]:
     run = Simulation(graphs, requests, policy, seed=7).run(HORIZON_NS)
     return [
         (step.selection.graph, step.selection.prompts, step.selection.rows, step.selection.reason)
@@ -22,7 +26,7 @@ def decisions(policy, graphs, requests):
 
 @pytest.mark.parametrize("mixed", [False, True], ids=["separate", "mixed"])
 @pytest.mark.parametrize("name", list(workloads()))
-def test_decision_for_decision(name, mixed):
+def test_decision_for_decision(name: str, mixed: bool) -> None:
     graphs = synthetic_catalog(mixed)
     native, native_steps = decisions(ProductionPolicy(graphs), graphs, workloads()[name])
     plain, plain_steps = decisions(OngoingServicePolicy(graphs), graphs, workloads()[name])
@@ -45,7 +49,7 @@ def test_decision_for_decision(name, mixed):
     ],
     ids=["deliveries", "retirement", "fairness", "patience", "stall"],
 )
-def test_they_agree_under_other_prices_and_shared_prefill(prices):
+def test_they_agree_under_other_prices_and_shared_prefill(prices: ServicePrices) -> None:
     graphs = (
         *synthetic_catalog(mixed=False),
         GraphSpec("packed", 9_000_000, prefill_capacity=384, prompts=4),

@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 from headway.lab.dispatch.catalog import GraphSpec
 from headway.lab.dispatch.fixed_value import FixedValuePolicy, best_cohort, prompt_value, row_value
 from headway.lab.dispatch.ongoing import OngoingServicePolicy
+from headway.lab.dispatch.policy import Policy
 from headway.lab.dispatch.production import ProductionPolicy
 from headway.lab.dispatch.request import RequestSpec, RequestView
 from headway.lab.dispatch.service import ServicePrices
@@ -15,16 +16,22 @@ from headway.lab.dispatch.simulator import Simulation
 
 MS = 1_000_000
 
+Graphs = tuple[GraphSpec, ...]
+Specs = tuple[RequestSpec, ...]
+
 chances = st.lists(st.sampled_from([0.0, 0.2, 0.5, 0.9, 1.0]), max_size=3).map(tuple)
 
 
 @st.composite
-def catalogs(draw, max_prompts=1):
+def catalogs(draw: st.DrawFn, max_prompts: int = 1) -> Graphs:
     kinds = draw(
         st.lists(
             st.tuples(
-                st.sampled_from([0, 16, 64, 100]), st.integers(0, 4), st.integers(1, 4),
-                st.integers(1, 40), st.integers(1, max_prompts),
+                st.sampled_from([0, 16, 64, 100]),
+                st.integers(0, 4),
+                st.integers(1, 4),
+                st.integers(1, 40),
+                st.integers(1, max_prompts),
             ).filter(lambda kind: kind[0] or kind[1]),
             min_size=1,
             max_size=5,
@@ -42,12 +49,16 @@ def catalogs(draw, max_prompts=1):
 
 
 @st.composite
-def requests(draw):
+def requests(draw: st.DrawFn) -> Specs:
     kinds = draw(
         st.lists(
             st.tuples(
-                st.sampled_from([0, 0, 30, 129, 400]), st.integers(1, 12), st.integers(1, 12),
-                st.integers(0, 80), chances, st.sampled_from([1.0, 0.5, 3.0]),
+                st.sampled_from([0, 0, 30, 129, 400]),
+                st.integers(1, 12),
+                st.integers(1, 12),
+                st.integers(0, 80),
+                chances,
+                st.sampled_from([1.0, 0.5, 3.0]),
             ),
             min_size=1,
             max_size=7,
@@ -59,7 +70,7 @@ def requests(draw):
     )
 
 
-def decisions(policy, graphs, specs):
+def decisions(policy: Policy, graphs: Graphs, specs: Specs) -> list[object]:
     run = Simulation(graphs, specs, policy, seed=3).run(10**13)
     assert all(progress.ended_at_ns is not None for progress in run.requests)
     return [
@@ -69,27 +80,36 @@ def decisions(policy, graphs, specs):
 
 @settings(max_examples=120, deadline=None)
 @given(graphs=catalogs(max_prompts=3), specs=requests(), patience=st.sampled_from([4.0, 0.05, 0.0]))
-def test_native_and_plain_selectors_agree(graphs, specs, patience):
+def test_native_and_plain_selectors_agree(graphs: Graphs, specs: Specs, patience: float) -> None:
     prices = ServicePrices(patience=patience)
     assert decisions(ProductionPolicy(graphs, prices), graphs, specs) == decisions(
         OngoingServicePolicy(graphs, prices), graphs, specs
     )
 
 
-def slower(graphs, specs, factor):
+def slower(graphs: Graphs, specs: Specs, factor: int) -> tuple[Graphs, Specs]:
     """The same experiment with every time `factor` times as long."""
     return (
         tuple(
             GraphSpec(
-                g.name, g.duration_ns * factor, g.prefill_capacity, g.decode_capacity, g.width,
+                g.name,
+                g.duration_ns * factor,
+                g.prefill_capacity,
+                g.decode_capacity,
+                g.width,
                 g.prompts,
             )
             for g in graphs
         ),
         tuple(
             RequestSpec(
-                s.name, s.prompt_tokens, s.output_tokens, s.output_limit,
-                s.arrives_at_ns * factor, s.acceptance, s.weight,
+                s.name,
+                s.prompt_tokens,
+                s.output_tokens,
+                s.output_limit,
+                s.arrives_at_ns * factor,
+                s.acceptance,
+                s.weight,
             )
             for s in specs
         ),
@@ -98,7 +118,7 @@ def slower(graphs, specs, factor):
 
 @settings(max_examples=100, deadline=None)
 @given(graphs=catalogs(), specs=requests(), factor=st.sampled_from([2, 3, 10, 64]))
-def test_scaling_all_times_changes_no_decision(graphs, specs, factor):
+def test_scaling_all_times_changes_no_decision(graphs: Graphs, specs: Specs, factor: int) -> None:
     slow_graphs, slow_specs = slower(graphs, specs, factor)
     for make in (lambda graphs: FixedValuePolicy(graphs, 8.0), ProductionPolicy):
         fast = decisions(make(graphs), graphs, specs)
@@ -120,9 +140,11 @@ views = st.lists(
     ),
     min_size=1,
     max_size=6,
-).map(lambda all_views: [
-    RequestView(**{**vars(view), "index": index}) for index, view in enumerate(all_views)
-])
+).map(
+    lambda all_views: [
+        RequestView(**{**vars(view), "index": index}) for index, view in enumerate(all_views)
+    ]
+)
 
 
 @settings(max_examples=200, deadline=None)
@@ -133,7 +155,9 @@ views = st.lists(
     width=st.integers(1, 4),
     decode_value=st.sampled_from([0.5, 1.0, 64.0]),
 )
-def test_the_greedy_cohort_is_the_best_of_all_cohorts(live, prefill, rows, width, decode_value):
+def test_the_greedy_cohort_is_the_best_of_all_cohorts(
+    live: list[RequestView], prefill: int, rows: int, width: int, decode_value: float
+) -> None:
     graph = GraphSpec("g", MS, prefill, max(rows, int(not prefill)), width)
     cohort = best_cohort(graph, live, decode_value)
     streams = [view for view in live if view.prompt_left == 0]

@@ -73,7 +73,11 @@ def dispatch(
     names = workloads or list(all_workloads())
     values = [float(value) for value in _numbers("--decode-values", decode_values)]
     to_run = cases(
-        graphs, names, values, policies.split(","), [int(seed) for seed in _numbers("--seeds", seeds)]
+        graphs,
+        names,
+        values,
+        policies.split(","),
+        [int(seed) for seed in _numbers("--seeds", seeds)],
     )
     with Progress(console=Console(stderr=True), transient=True) as progress:
         task = progress.add_task("cases", total=len(to_run))
@@ -111,7 +115,9 @@ def _numbers(option: str, text: str) -> list[str]:
         try:
             whole = int(part) if option == "--seeds" else float(part)
         except ValueError as error:
-            raise ConfigError(f"{option} must be numbers separated by commas, got {part!r}") from error
+            raise ConfigError(
+                f"{option} must be numbers separated by commas, got {part!r}"
+            ) from error
         if whole < 0:
             raise ConfigError(f"{option} must be at least 0, got {part}")
     return parts

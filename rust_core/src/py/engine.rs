@@ -235,7 +235,7 @@ impl StepScheduler {
         Ok(Self(Lock::new(engine::StepScheduler::new(catalogue, settings)?)))
     }
 
-    #[pyo3(signature = (now_ns, *, prompt_tokens, output_limit, arrived_at_ns=None, prompt_left=None, generated=0, weight=1.0, acceptance=Vec::new(), first_token_deadline_ns=None, completion_deadline_ns=None, gap_target_ns=None, expected_tokens=None, feedback=false))]
+    #[pyo3(signature = (now_ns, *, prompt_tokens, output_limit, arrived_at_ns=None, prompt_left=None, generated=0, weight=1.0, acceptance=None, first_token_deadline_ns=None, completion_deadline_ns=None, gap_target_ns=None, expected_tokens=None, feedback=false))]
     #[allow(clippy::too_many_arguments)] // keyword-only fields of a lane
     fn admit(
         &self,
@@ -246,7 +246,7 @@ impl StepScheduler {
         prompt_left: Option<u32>,
         generated: u32,
         weight: f64,
-        acceptance: Vec<f64>,
+        acceptance: Option<Vec<f64>>,
         first_token_deadline_ns: Option<i64>,
         completion_deadline_ns: Option<i64>,
         gap_target_ns: Option<i64>,
@@ -260,7 +260,7 @@ impl StepScheduler {
             generated,
             output_limit,
             weight,
-            acceptance,
+            acceptance: acceptance.unwrap_or_default(),
             first_token_deadline_ns,
             completion_deadline_ns,
             gap_target_ns,

@@ -62,7 +62,7 @@ def geometric_length(hazard: float, longest: int) -> LengthPrior:
     """Ends at each token with probability `hazard`; the tail is open beyond `longest`."""
     if not 0 < hazard <= 1:
         raise ValueError(f"hazard must be in (0, 1], got {hazard}")
-    weights = hazard * (1 - hazard) ** np.arange(longest)
+    weights = np.asarray(hazard * (1 - hazard) ** np.arange(longest), dtype=np.float64)
     return LengthPrior(weights, max(0.0, 1.0 - float(weights.sum())))
 
 
@@ -76,9 +76,7 @@ def pareto_length(alpha: float, minimum: int, longest: int) -> LengthPrior:
     return LengthPrior(weights, float(survival[-1]))
 
 
-def learn_length(
-    ended: Iterable[int], unfinished: Sequence[int], longest: int
-) -> LengthPrior:
+def learn_length(ended: Iterable[int], unfinished: Sequence[int], longest: int) -> LengthPrior:
     """Prior from finished lengths and from requests still running at `unfinished` tokens.
 
     The product-limit estimate: a running request counts as longer than what it has generated, not

@@ -20,9 +20,7 @@ def draw(seed: int, request: int, position: int, draft: int) -> float:
     return float(state >> 11) / float(1 << 53)
 
 
-def published_tokens(
-    spec: RequestSpec, request: int, generated: int, width: int, seed: int
-) -> int:
+def published_tokens(spec: RequestSpec, request: int, generated: int, width: int, seed: int) -> int:
     """Output tokens of one decode row: the certain one and the accepted drafts behind it."""
     tokens = 1
     for draft, chance in enumerate(spec.acceptance[: width - 1]):

@@ -39,7 +39,9 @@ def best_cohort(
     """
     streams = [view for view in views if view.prompt_left == 0]
     waiting = [view for view in views if view.prompt_left > 0]
-    rows = sorted(streams, key=lambda view: (-row_value(view, graph.width, decode_value), view.index))
+    rows = sorted(
+        streams, key=lambda view: (-row_value(view, graph.width, decode_value), view.index)
+    )
     rows = rows[: graph.decode_capacity]
     prompts = _prompts(graph, waiting, decode_value)
     if not rows and not prompts:
@@ -107,9 +109,7 @@ class FixedValuePolicy:
         if best is None:
             raise ConfigError("no graph of the catalog serves any live request; add one that does")
         graph_index, cohort, score = best
-        return Selection(
-            graph_index, cohort.prompts, cohort.rows, score, "value", tuple(scores)
-        )
+        return Selection(graph_index, cohort.prompts, cohort.rows, score, "value", tuple(scores))
 
     def complete(self, completion: Completion) -> None:
         """Keeps no history."""

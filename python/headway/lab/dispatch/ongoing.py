@@ -24,7 +24,10 @@ class OngoingServicePolicy:
     """Proportional-fair token prices, decode age with continuation, pressure on prompts."""
 
     def __init__(
-        self, graphs: Sequence[GraphSpec], prices: ServicePrices | None = None, name: str = "ongoing"
+        self,
+        graphs: Sequence[GraphSpec],
+        prices: ServicePrices | None = None,
+        name: str = "ongoing",
     ) -> None:
         self.graphs = tuple(graphs)
         self.prices = prices or ServicePrices()
@@ -70,9 +73,7 @@ class OngoingServicePolicy:
             raise ConfigError("no graph of the catalog serves any live request; add one that does")
         chosen, reason = self._choose(candidates, pricing)
         scores = tuple((candidate.graph, candidate.score) for candidate in candidates)
-        return Selection(
-            chosen.graph, chosen.prompts, chosen.rows, chosen.score, reason, scores
-        )
+        return Selection(chosen.graph, chosen.prompts, chosen.rows, chosen.score, reason, scores)
 
     def complete(self, completion: Completion) -> None:
         """Moves the histories of all that were there."""
@@ -88,7 +89,12 @@ class OngoingServicePolicy:
                 steps = self._decode_time_s / occupied_s
                 deliveries = steps * min(tokens, 1)
                 advance(
-                    service, tokens * steps, deliveries, occupied_s, self._decode_time_s, self.prices
+                    service,
+                    tokens * steps,
+                    deliveries,
+                    occupied_s,
+                    self._decode_time_s,
+                    self.prices,
                 )
                 if tokens > 0:
                     self._deliver(service, completion.ended_at_ns)
@@ -155,9 +161,7 @@ class OngoingServicePolicy:
                 left -= tokens
         return chosen
 
-    def _choose(
-        self, candidates: Sequence[Selection], pricing: Pricing
-    ) -> tuple[Selection, str]:
+    def _choose(self, candidates: Sequence[Selection], pricing: Pricing) -> tuple[Selection, str]:
         if not pricing.streams and len(pricing.prompts) == 1 and self.prices.plan_lone_prompt:
             first = self.reference.plan.first(pricing.prompts[0].view.prompt_left)
             return next(c for c in candidates if c.graph == first), "lone_prompt"

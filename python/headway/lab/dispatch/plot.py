@@ -10,10 +10,10 @@ from typing import Any
 import matplotlib
 
 matplotlib.use("svg")
-from matplotlib import pyplot  # noqa: E402  the backend is chosen before pyplot loads
-from matplotlib.axes import Axes  # noqa: E402
+from matplotlib import pyplot
+from matplotlib.axes import Axes
 
-from headway.errors import ConfigError  # noqa: E402
+from headway.errors import ConfigError
 
 # Fixed ids and no date: the same experiment gives the same bytes.
 matplotlib.rcParams.update({"svg.hashsalt": "headway", "font.size": 8})
@@ -136,7 +136,8 @@ def _tradeoff(summary: list[dict[str, str]], path: Path) -> None:
             point = (float(row["max_gap_ms"]), float(row["output_tokens_per_s"]))
             series[_label(row)].append(point)
     for label, points in series.items():
-        axis.scatter(*zip(*points, strict=True), s=14, label=label, alpha=0.7)
+        gaps, rates = zip(*points, strict=True)
+        axis.scatter(gaps, rates, s=14, label=label, alpha=0.7)
     axis.set(xlabel="longest gap between deliveries, ms", ylabel="output tokens/s")
     axis.set_xscale("log")
     axis.set_title("throughput and latency, one point a workload")

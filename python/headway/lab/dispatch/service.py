@@ -54,9 +54,7 @@ class Reference:
         self.prefill_rate = max(
             (self._marginal_rate(graph) for graph in graphs if graph.prefill_capacity), default=0.0
         )
-        self.plan = PrefillPlan(
-            [(graph.prefill_capacity, graph.duration_ns) for graph in graphs]
-        )
+        self.plan = PrefillPlan([(graph.prefill_capacity, graph.duration_ns) for graph in graphs])
 
     def decode_time_s(self, streams: int) -> float:
         """T_N: the quickest decode step for as many streams as fit."""
@@ -158,7 +156,9 @@ class Pricing:
         value = prices.output_value + prices.retirement_value / view.output_left
         rate = 0.0
         if self.decode_time_s > 0:
-            rate = view.weight * self.reference.decode_rate / (self.num_streams * self.decode_time_s)
+            rate = (
+                view.weight * self.reference.decode_rate / (self.num_streams * self.decode_time_s)
+            )
         age_s = max(self.now_ns - service.published_at_ns, 0) * 1e-9
         allowed_s = self.decode_time_s * (1 + self.num_prompts)
         return StreamPrice(
@@ -176,16 +176,20 @@ class Pricing:
         prices, service, reference = self.prices, self.services[view.index], self.reference
         own_s = reference.completion_s(view.prompt_tokens) + prices.wait_steps * self.decode_time_s
         waited_s = (self.now_ns - view.arrived_at_ns) * 1e-9
-        pressure = min(1 + prices.wait_pressure * waited_s / own_s, prices.pressure_cap)
+        waited = waited_s / own_s if own_s > 0 else 0.0
+        pressure = min(1 + prices.wait_pressure * waited, prices.pressure_cap)
         price = view.weight * pressure
         share = max(service.share, prices.share_floor)
         per_rate = prices.prompt_weight * reference.decode_rate
         per_rate += prices.fairness * self.fair_rate / share
+        token = prices.prompt_weight * prices.output_value
+        if reference.prefill_rate > 0 and reference.decode_rate > 0:
+            token = per_rate / reference.prefill_rate
         since_s = (self.now_ns - service.served_at_ns) * 1e-9
         patience_s = prices.patience * own_s
         return PromptPrice(
             view=view,
-            token=price * per_rate / reference.prefill_rate,
+            token=price * token,
             completion=price * (prices.output_value + self._fair(prices.fairness, share)),
             rank=price / (reference.completion_s(view.prompt_left) + self.decode_time_s),
             passed_over=since_s / patience_s if patience_s > 0 else 0.0,

@@ -213,7 +213,7 @@ class Oracle:
         return action
 
     def action_value(self, state: State, action: Action) -> float:
-        """r - time T + E V(s')."""
+        """Its value: r - time T + E V(s')."""
         outcomes = self.episode.outcomes(state, action)
         ahead = sum(outcome.chance * self.value(outcome.state) for outcome in outcomes)
         price = self.episode.prices.time * self.episode.duration(action)

@@ -2,7 +2,7 @@
 
 import copy
 from collections.abc import Callable
-from functools import lru_cache
+from functools import cache, lru_cache
 
 from headway.lab.dispatch.catalog import NS_PER_MS
 from headway.lab.dispatch.policy import Completion, Policy
@@ -56,7 +56,7 @@ def improve(base: MarkovValue) -> Choose:
         change += sum(outcome.chance * base.value(outcome.state) for outcome in outcomes)
         return (episode.reward(state, action, outcomes) + change) / episode.duration(action)
 
-    @lru_cache(maxsize=None)
+    @cache
     def choose(state: State) -> Action:
         own = base.choose(state)
         best, best_score = own, score(state, own)
@@ -121,4 +121,3 @@ def _views(
         for index, (request, spec) in enumerate(zip(state, episode.requests, strict=True))
         if not request.ended
     ]
-
