@@ -1,4 +1,4 @@
-"""Timelines, output gaps and the trade-off of an experiment, as SVG files."""
+"""Timelines, output gaps and the trade-off of an experiment, as PNG files."""
 
 import csv
 import json
@@ -9,15 +9,14 @@ from typing import Any
 
 import matplotlib
 
-matplotlib.use("svg")
+matplotlib.use("agg")
 from matplotlib import pyplot
 from matplotlib.axes import Axes
+from matplotlib.ticker import LogLocator, NullLocator, StrMethodFormatter
 
 from headway.errors import ConfigError
 
-# Fixed ids and no date: the same experiment gives the same bytes.
-matplotlib.rcParams.update({"svg.hashsalt": "headway", "font.size": 8})
-_METADATA = {"Date": None}
+matplotlib.rcParams.update({"font.size": 8, "savefig.dpi": 100})
 _PROMPT, _ROW = "#d97706", "#2563eb"
 
 Entry = dict[str, Any]
@@ -47,11 +46,11 @@ def plot_experiment(
     paths = []
     for workload, policies in runs.items():
         for draw, name in ((_timelines, "timeline"), (_gaps, "gaps")):
-            path = directory / f"{name}-{workload}.svg"
+            path = directory / f"{name}-{workload}.png"
             draw(workload, policies, path)
             on_plot(path)
             paths.append(path)
-    path = directory / "tradeoff.svg"
+    path = directory / "tradeoff.png"
     _tradeoff(summary, path)
     on_plot(path)
     return [*paths, path]
@@ -100,19 +99,28 @@ def _timeline(axis: Axes, label: str, steps: list[Entry]) -> None:
 
 
 def _gaps(workload: str, policies: dict[str, list[Entry]], path: Path) -> None:
-    """Share of deliveries within a gap: a stall is where a curve is late to reach 1."""
+    """Share of deliveries that waited longer than a gap: a stall is a tail to the right."""
     figure, axis = pyplot.subplots(figsize=(5, 3))
-    for label, steps in policies.items():
+    for place, (label, steps) in enumerate(policies.items()):
         gaps = sorted(_delivery_gaps(steps))
         if gaps:
-            shares = [(place + 1) / len(gaps) for place in range(len(gaps))]
-            axis.step(gaps, shares, where="post", label=label, linewidth=1)
-    axis.set(xlabel="gap between deliveries of a request, ms", ylabel="share of deliveries")
-    axis.set_xscale("log")
+            shares = [1 - index / len(gaps) for index in range(len(gaps))]
+            style = ("-", "--", "-.", ":")[place % 4]
+            axis.step(gaps, shares, where="post", label=label, linewidth=1.2, linestyle=style)
+    axis.set(xlabel="gap between deliveries of a request, ms", ylabel="share as long or longer")
+    axis.set_yscale("log")
+    _plain_log(axis)
     axis.set_title(workload)
     if axis.has_data():
         axis.legend()
     _save(figure, path)
+
+
+def _plain_log(axis: Axes) -> None:
+    axis.set_xscale("log")
+    axis.xaxis.set_major_locator(LogLocator(subs=(1, 2, 5)))
+    axis.xaxis.set_major_formatter(StrMethodFormatter("{x:g}"))
+    axis.xaxis.set_minor_locator(NullLocator())
 
 
 def _delivery_gaps(steps: list[Entry]) -> list[float]:
@@ -128,19 +136,25 @@ def _delivery_gaps(steps: list[Entry]) -> list[float]:
 
 
 def _tradeoff(summary: list[dict[str, str]], path: Path) -> None:
-    """Output rate against the worst gap, a point a case."""
+    """Output rate against the longest gap, each over the best of its workload."""
     figure, axis = pyplot.subplots(figsize=(5, 3.4))
     series: dict[str, list[tuple[float, float]]] = defaultdict(list)
-    for row in summary:
-        if row["max_gap_ms"]:
-            point = (float(row["max_gap_ms"]), float(row["output_tokens_per_s"]))
-            series[_label(row)].append(point)
-    for label, points in series.items():
+    for workload in dict.fromkeys(row["workload"] for row in summary):
+        rows = [row for row in summary if row["workload"] == workload and row["max_gap_ms"]]
+        shortest = min((float(row["max_gap_ms"]) for row in rows), default=1.0)
+        fastest = max((float(row["output_tokens_per_s"]) for row in rows), default=1.0)
+        for row in rows:
+            rate = float(row["output_tokens_per_s"]) / fastest
+            series[_label(row)].append((float(row["max_gap_ms"]) / shortest, rate))
+    for place, (label, points) in enumerate(series.items()):
         gaps, rates = zip(*points, strict=True)
-        axis.scatter(gaps, rates, s=14, label=label, alpha=0.7)
-    axis.set(xlabel="longest gap between deliveries, ms", ylabel="output tokens/s")
-    axis.set_xscale("log")
-    axis.set_title("throughput and latency, one point a workload")
+        axis.scatter(gaps, rates, s=18, label=label, alpha=0.7, marker="osD^x+"[place % 6])
+    axis.set(
+        xlabel="longest gap, over the shortest of any policy",
+        ylabel="output rate, over the highest",
+    )
+    _plain_log(axis)
+    axis.set_title("throughput and latency, one point a workload; top left is best")
     if series:
         axis.legend()
     _save(figure, path)
@@ -148,5 +162,5 @@ def _tradeoff(summary: list[dict[str, str]], path: Path) -> None:
 
 def _save(figure: Any, path: Path) -> None:
     figure.tight_layout()
-    figure.savefig(path, metadata=_METADATA)
+    figure.savefig(path)
     pyplot.close(figure)
