@@ -130,12 +130,12 @@ def oracle(
     rows = [
         [
             instance.name,
-            *(f"{100 * gap.ratio:.1f}" for gap in gaps if gap.instance == instance.name),
+            *(_percent(gap.ratio) for gap in gaps if gap.instance == instance.name),
         ]
         for instance in instances
     ]
     ratios = [[gap.ratio for gap in gaps if gap.policy == name] for name in names]
-    rows.append(["mean", *(f"{100 * sum(ratio) / len(ratio):.1f}" for ratio in ratios)])
+    rows.append(["mean", *(_percent(sum(ratio) / len(ratio)) for ratio in ratios)])
     if as_csv:
         for row in [["instance", *names], *rows]:
             typer.echo(",".join(row))
@@ -144,6 +144,10 @@ def oracle(
     for row in rows:
         table.add_row(*row)
     Console().print(table)
+
+
+def _percent(ratio: float) -> str:
+    return f"{abs(round(100 * ratio, 1)):.1f}"
 
 
 def _numbers(option: str, text: str) -> list[str]:

@@ -12,12 +12,15 @@ import matplotlib
 matplotlib.use("agg")
 from matplotlib import pyplot
 from matplotlib.axes import Axes
+from matplotlib.patches import Patch
 from matplotlib.ticker import LogLocator, NullLocator, StrMethodFormatter
 
 from headway.errors import ConfigError
 
 matplotlib.rcParams.update({"font.size": 8, "savefig.dpi": 100})
 _PROMPT, _ROW = "#d97706", "#2563eb"
+_GRAPHS = matplotlib.colormaps["tab20b"]
+_SHOWN = 80
 
 Entry = dict[str, Any]
 
@@ -62,15 +65,25 @@ def _label(entry: Entry) -> str:
 
 
 def _timelines(workload: str, policies: dict[str, list[Entry]], path: Path) -> None:
-    """One row a lane: prompt work and decode rows, over the first steps of each policy."""
-    height = 0.6 + 0.14 * sum(len(_lanes(steps)) for steps in policies.values())
+    """The graphs, and a row a lane with its prompt work and decode rows, over the first steps."""
+    shown = {label: steps[:_SHOWN] for label, steps in policies.items()}
+    graphs = list(dict.fromkeys(step["graph"] for steps in shown.values() for step in steps))
+    lanes = sum(len(_lanes(steps)) + 1 for steps in shown.values())
     figure, axes = pyplot.subplots(
-        len(policies), 1, figsize=(8, height + 0.35 * len(policies)), sharex=True, squeeze=False
+        len(shown),
+        1,
+        figsize=(8, 1.2 + 0.14 * lanes + 0.35 * len(shown)),
+        sharex=True,
+        squeeze=False,
+        layout="constrained",
     )
-    for axis, (label, steps) in zip(axes[:, 0], policies.items(), strict=True):
-        _timeline(axis, label, steps[:80])
+    colors = {name: _GRAPHS(place % _GRAPHS.N) for place, name in enumerate(graphs)}
+    for axis, (label, steps) in zip(axes[:, 0], shown.items(), strict=True):
+        _timeline(axis, label, steps, colors)
     axes[-1, 0].set_xlabel("ms")
-    figure.suptitle(f"{workload}: prompt work (orange) and decode rows (blue), first steps")
+    patches = [Patch(color=color, label=name) for name, color in colors.items()]
+    figure.legend(handles=patches, loc="outside lower center", ncols=6, fontsize=6)
+    figure.suptitle(f"{workload}: graphs, prompt work (orange) and decode rows (blue)")
     _save(figure, path)
 
 
@@ -80,18 +93,20 @@ def _lanes(steps: list[Entry]) -> list[str]:
     return sorted(names, key=lambda name: (name.split("-")[0], int(name.split("-")[1])))
 
 
-def _timeline(axis: Axes, label: str, steps: list[Entry]) -> None:
-    lanes = {name: place for place, name in enumerate(_lanes(steps))}
-    for kind, color in (("prompts", _PROMPT), ("rows", _ROW)):
-        bars: dict[int, list[tuple[float, float]]] = defaultdict(list)
-        for step in steps:
-            for lane in step[kind]:
-                place = lanes[lane["request"] if kind == "prompts" else lane]
-                bars[place].append((step["start_ms"], step["end_ms"] - step["start_ms"]))
-        for place, spans in bars.items():
-            axis.broken_barh(
-                spans, (place - 0.4, 0.8), facecolor=color, edgecolor="white", linewidth=0.3
-            )
+def _timeline(axis: Axes, label: str, steps: list[Entry], colors: dict[str, Any]) -> None:
+    lanes = {name: place for place, name in enumerate(["graph", *_lanes(steps)])}
+    bars: dict[tuple[int, Any], list[tuple[float, float]]] = defaultdict(list)
+    for step in steps:
+        span = (step["start_ms"], step["end_ms"] - step["start_ms"])
+        bars[0, colors[step["graph"]]].append(span)
+        for prompt in step["prompts"]:
+            bars[lanes[prompt["request"]], _PROMPT].append(span)
+        for row in step["rows"]:
+            bars[lanes[row], _ROW].append(span)
+    for (place, color), spans in bars.items():
+        axis.broken_barh(
+            spans, (place - 0.4, 0.8), facecolor=color, edgecolor="white", linewidth=0.3
+        )
     axis.set_yticks(range(len(lanes)), list(lanes))
     axis.invert_yaxis()
     axis.set_title(label, loc="left", fontsize=8)
@@ -100,7 +115,7 @@ def _timeline(axis: Axes, label: str, steps: list[Entry]) -> None:
 
 def _gaps(workload: str, policies: dict[str, list[Entry]], path: Path) -> None:
     """Share of deliveries that waited longer than a gap: a stall is a tail to the right."""
-    figure, axis = pyplot.subplots(figsize=(5, 3))
+    figure, axis = pyplot.subplots(figsize=(5, 3), layout="constrained")
     for place, (label, steps) in enumerate(policies.items()):
         gaps = sorted(_delivery_gaps(steps))
         if gaps:
@@ -137,7 +152,7 @@ def _delivery_gaps(steps: list[Entry]) -> list[float]:
 
 def _tradeoff(summary: list[dict[str, str]], path: Path) -> None:
     """Output rate against the longest gap, each over the best of its workload."""
-    figure, axis = pyplot.subplots(figsize=(5, 3.4))
+    figure, axis = pyplot.subplots(figsize=(5, 3.4), layout="constrained")
     series: dict[str, list[tuple[float, float]]] = defaultdict(list)
     for workload in dict.fromkeys(row["workload"] for row in summary):
         rows = [row for row in summary if row["workload"] == workload and row["max_gap_ms"]]
@@ -161,6 +176,5 @@ def _tradeoff(summary: list[dict[str, str]], path: Path) -> None:
 
 
 def _save(figure: Any, path: Path) -> None:
-    figure.tight_layout()
     figure.savefig(path)
     pyplot.close(figure)
