@@ -363,8 +363,9 @@ fn a_completion_deadline_raises_the_price_of_a_row() {
         now_ns += 10 * MS;
         complete(&mut scheduler, &frame, now_ns, Some(10 * MS));
     }
-    // 200 ms of work; taking turns with the other stream, it would be done after 390.
-    assert!((200 * MS..=250 * MS).contains(&now_ns), "{now_ns}");
+    // 200 ms of work; taking turns with the other stream, it would be done after 390. The price
+    // of the other's age keeps it from having the device to itself.
+    assert!((200 * MS..=300 * MS).contains(&now_ns), "{now_ns}");
 }
 
 #[test]
