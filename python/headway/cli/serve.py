@@ -63,7 +63,7 @@ def serve(
         ),
     ] = None,
     transport: Annotated[
-        Literal["native", "grpcio"] | None,
+        Literal["grpcio", "native"] | None,
         typer.Option(
             help="Server of the data port. [dim]Default: the gateway's.[/dim]",
             rich_help_panel=options.PORTS,
