@@ -1,15 +1,12 @@
 """``headway serve``."""
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import Annotated, Any, Literal
 
 import typer
 
 from headway.cli import options
 from headway.cli.exits import command, usage
-
-if TYPE_CHECKING:
-    from headway.config.layers import Layers
 
 FLEET = "Fleet"
 
@@ -30,30 +27,9 @@ headway serve --replicas v1,v1,v1,v1,v2@0.5 --port 0 --control-port 0 --http-por
 @command
 def serve(
     config: options.ConfigFile = None,
-    port: Annotated[
-        int | None,
-        typer.Option(
-            metavar="N",
-            help="Data port: inference. 0: any free one. [dim]Default: 50051.[/dim]",
-            rich_help_panel=options.PORTS,
-        ),
-    ] = None,
-    control_port: Annotated[
-        int | None,
-        typer.Option(
-            metavar="N",
-            help="Control port: operators and workers. 0: any. [dim]Default: 50052.[/dim]",
-            rich_help_panel=options.PORTS,
-        ),
-    ] = None,
-    http_port: Annotated[
-        int | None,
-        typer.Option(
-            metavar="N",
-            help="/metrics, /healthz, /readyz. 0: any. [dim]Default: 9100.[/dim]",
-            rich_help_panel=options.PORTS,
-        ),
-    ] = None,
+    port: options.Port = None,
+    control_port: options.ControlPort = None,
+    http_port: options.HttpPort = None,
     host: Annotated[
         str | None,
         typer.Option(
@@ -63,7 +39,7 @@ def serve(
         ),
     ] = None,
     transport: Annotated[
-        Literal["native", "grpcio"] | None,
+        Literal["grpcio", "native"] | None,
         typer.Option(
             help="Server of the data port. [dim]Default: the gateway's.[/dim]",
             rich_help_panel=options.PORTS,
@@ -133,12 +109,7 @@ def serve(
     return run(
         settings,
         config=config,
-        split_is_configured=_has_split(layers, settings.model_name),
+        gateway_table=layers.merged().get("gateway", {}),
         clock=SystemClock(),
         console=Console(),
     )
-
-
-def _has_split(layers: "Layers", model: str) -> bool:
-    models = layers.merged().get("gateway", {}).get("models", {})
-    return bool(models.get(model, {}).get("split"))
