@@ -616,7 +616,8 @@ class StepPrices:
         """Most that pressure multiplies a price by; 8."""
     @property
     def patience(self) -> float:
-        """Own service times without service after which a prompt comes first; 4. 0 is never."""
+        """Own service times after which a prompt comes first, and without any service may be passed
+        over no more; 3. 0 is never."""
     @property
     def memory_steps(self) -> float:
         """Memory of the service shares, decode steps; 16."""

@@ -151,7 +151,7 @@ fn ordinary(
             return Some((graph, Reason::LonePrompt));
         }
     }
-    let passed_over = prompts.first().is_some_and(|prompt| prompt.passed_over >= 1.0);
+    let passed_over = prompts.iter().any(|prompt| prompt.passed_over >= 1.0);
     if passed_over {
         let serving = |graph: usize| table.graphs()[graph].prefill_tokens > 0;
         if let Some(graph) = best(scorer, table, serving) {

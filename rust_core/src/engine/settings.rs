@@ -31,7 +31,8 @@ pub struct PriceSettings {
     pub late_pressure: f64,
     /// Most that pressure multiplies a price by.
     pub pressure_cap: f64,
-    /// Own service times without service after which a prompt comes first; 0 is never.
+    /// Own service times after which a prompt comes first, and without any service may be passed
+    /// over no more; 0 is never.
     pub patience: f64,
     /// Memory of the service shares, in decode steps.
     pub memory_steps: f64,
@@ -60,7 +61,7 @@ impl Default for PriceSettings {
             deadline_pressure: 2.0,
             late_pressure: 0.1,
             pressure_cap: 8.0,
-            patience: 4.0,
+            patience: 3.0,
             memory_steps: 16.0,
             share_floor: 0.02,
             gap_weight: 0.125,

@@ -82,10 +82,12 @@ pub struct Prompt {
     pub token_price: f64,
     /// Price of its completion, which publishes the first token.
     pub completion_price: f64,
-    /// Order in a graph: largest first, behind those passed over for too long.
+    /// Order in a graph: largest first, behind those that have waited for too long.
     pub rank: f64,
-    /// Time since its last service over what it may be passed over for; 1 and above is overdue.
+    /// Time since its last service over its patience; from 1 on it may be passed over no more.
     pub passed_over: f64,
+    /// Time since its arrival over its patience; from 1 on it is served by relative wait.
+    pub overdue: f64,
 }
 
 /// The shared terms of the prices.
@@ -129,8 +131,7 @@ pub fn price(
         }
     }
     prompts.sort_by(|a, b| {
-        let overdue =
-            |prompt: &Prompt| if prompt.passed_over < 1.0 { 0.0 } else { prompt.passed_over };
+        let overdue = |prompt: &Prompt| if prompt.overdue < 1.0 { 0.0 } else { prompt.overdue };
         overdue(b)
             .total_cmp(&overdue(a))
             .then(b.rank.total_cmp(&a.rank))
@@ -208,6 +209,7 @@ impl Terms<'_> {
             completion_price: price * completion,
             rank: if alone_s > 0.0 { price / alone_s } else { price },
             passed_over: if patience_s > 0.0 { since_s / patience_s } else { 0.0 },
+            overdue: if patience_s > 0.0 { urgency.waited_s / patience_s } else { 0.0 },
         }
     }
 

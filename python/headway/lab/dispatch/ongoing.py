@@ -165,7 +165,7 @@ class OngoingServicePolicy:
         if not pricing.streams and len(pricing.prompts) == 1 and self.prices.plan_lone_prompt:
             first = self.reference.plan.first(pricing.prompts[0].view.prompt_left)
             return next(c for c in candidates if c.graph == first), "lone_prompt"
-        if pricing.prompts and pricing.prompts[0].passed_over >= 1:
+        if any(prompt.passed_over >= 1 for prompt in pricing.prompts):
             serving = [c for c in candidates if self.graphs[c.graph].prefill_capacity]
             if serving:
                 return self._best(serving), "passed_over"

@@ -27,7 +27,7 @@ class ServicePrices:
     wait_pressure: float = 0.5
     wait_steps: float = 32.0
     pressure_cap: float = 8.0
-    patience: float = 4.0
+    patience: float = 3.0
     memory_steps: float = 16.0
     share_floor: float = 0.02
     gap_weight: float = 0.125
@@ -121,6 +121,7 @@ class PromptPrice:
     completion: float
     rank: float
     passed_over: float
+    overdue: float
 
 
 class Pricing:
@@ -193,11 +194,12 @@ class Pricing:
             completion=price * (prices.output_value + self._fair(prices.fairness, share)),
             rank=price / (reference.completion_s(view.prompt_left) + self.decode_time_s),
             passed_over=since_s / patience_s if patience_s > 0 else 0.0,
+            overdue=waited_s / patience_s if patience_s > 0 else 0.0,
         )
 
 
 def _order(prompt: PromptPrice) -> tuple[float, float, int]:
-    overdue = prompt.passed_over if prompt.passed_over >= 1 else 0.0
+    overdue = prompt.overdue if prompt.overdue >= 1 else 0.0
     return -overdue, -prompt.rank, prompt.view.index
 
 
