@@ -59,12 +59,17 @@ class Simulation:
         requests: Sequence[RequestSpec],
         policy: Policy,
         seed: int = 0,
+        slots: int | None = None,
     ) -> None:
-        """`seed` of the acceptance draws, which depend on nothing else but their place."""
+        """`seed` of the acceptance draws, which depend on nothing else but their place.
+
+        With `slots`, at most as many requests are live; the others wait outside, by workload order.
+        """
         self.graphs = tuple(graphs)
         self.requests = [Progress(spec, spec.prompt_tokens) for spec in requests]
         self.policy = policy
         self.seed = seed
+        self.slots = len(self.requests) if slots is None else slots
         self.now_ns = 0
 
     def run(self, horizon_ns: int) -> Run:
@@ -83,13 +88,17 @@ class Simulation:
                 upcoming = [p.spec.arrives_at_ns for p in self.requests if not p.arrived]
                 if not upcoming:
                     return
-                self.now_ns = min(upcoming)
+                self.now_ns = max(self.now_ns, min(upcoming))
                 continue
             yield self._execute(self.policy.select(self.now_ns, views))
 
     def _arrive(self) -> None:
+        free = self.slots - sum(progress.live for progress in self.requests)
         for index, progress in enumerate(self.requests):
+            if free <= 0:
+                return
             if not progress.arrived and progress.spec.arrives_at_ns <= self.now_ns:
+                free -= 1
                 progress.arrived = True
                 progress.wait_since_ns = progress.spec.arrives_at_ns
                 if progress.decoding:
