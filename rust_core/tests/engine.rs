@@ -1,7 +1,7 @@
 //! The step scheduler, as the worker's engine sees it.
 use headway_core::engine::cost::{Execution, Purpose};
+use headway_core::engine::frame::{Frame, Outcome, Share};
 use headway_core::engine::lane::LaneSpec;
-use headway_core::engine::scheduler::{Frame, Outcome, Share};
 use headway_core::engine::selector::{Pause, Reason};
 use headway_core::engine::settings::{CostSettings, PriceSettings};
 use headway_core::engine::{Catalogue, Graph, Settings, StepScheduler};

@@ -6,6 +6,7 @@
 pub mod catalogue;
 pub mod cost;
 pub mod cost_table;
+pub mod frame;
 pub mod lane;
 pub mod ledger;
 pub mod normalizer;

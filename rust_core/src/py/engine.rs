@@ -4,8 +4,8 @@ use pyo3::prelude::*;
 use pyo3::types::PyAny;
 
 use crate::engine::cost::{Execution, Purpose};
+use crate::engine::frame::{Outcome, Share};
 use crate::engine::lane::LaneSpec;
-use crate::engine::scheduler::{Outcome, Share};
 use crate::engine::selector;
 use crate::engine::settings::{CostSettings, PriceSettings, Settings};
 use crate::engine::{self, Catalogue, Graph};
@@ -162,7 +162,7 @@ pub struct Step {
 }
 
 impl Step {
-    fn new(frame: i64, step: &engine::scheduler::Step) -> Self {
+    fn new(frame: i64, step: &engine::frame::Step) -> Self {
         let choice = &step.choice;
         let parts = &choice.parts;
         let mut face = Self {
