@@ -11,7 +11,7 @@ const MIN_SPREAD: f64 = 0.03 * 0.03;
 /// One batch counts for at most this multiple, and at least this fraction, of its prediction.
 const MAX_SURPRISE: f64 = 4.0;
 /// Batches in a row, all too slow or all too fast, that mean the device has changed.
-const STEP_RUN: u32 = 3;
+const STEP_RUN: usize = 3;
 /// How far off a batch must be to count for that: this, and four mean errors.
 const STEP_RATIO: f64 = 0.25;
 const STEP_ERRORS: f64 = 4.0;
@@ -103,8 +103,9 @@ pub struct CostModel {
     sums: Sums,
     observations: u64,
     residuals: Residuals,
-    run: u32,
-    run_log: f64,
+    /// Last batches, (units, ns), if they were all off the same way.
+    run: Vec<(u64, f64)>,
+    run_is_slow: bool,
 }
 
 impl CostModel {
@@ -116,8 +117,8 @@ impl CostModel {
             sums: Sums::default(),
             observations: 0,
             residuals: Residuals::new(),
-            run: 0,
-            run_log: 0.0,
+            run: Vec::with_capacity(STEP_RUN),
+            run_is_slow: false,
         }
     }
 
@@ -128,8 +129,7 @@ impl CostModel {
         }
         let mut counted_ns = device_ns;
         if self.is_fitted() {
-            let predicted = self.fit.at(units).max(1.0);
-            self.notice(device_ns / predicted);
+            self.notice(units, device_ns);
             let predicted = self.fit.at(units).max(1.0);
             counted_ns = device_ns.clamp(predicted / MAX_SURPRISE, predicted * MAX_SURPRISE);
         }
@@ -183,26 +183,29 @@ impl CostModel {
     }
 
     /// Records how far off a prediction was, and rescales the fit if the device has changed.
-    fn notice(&mut self, ratio: f64) {
-        let off = (ratio - 1.0).abs();
-        let expected_off = STEP_RATIO.max(STEP_ERRORS * self.residuals.mean_distance());
-        let same_way = self.run == 0 || (ratio > 1.0) == (self.run_log > 0.0);
-        if off <= expected_off {
-            (self.run, self.run_log) = (0, 0.0);
-        } else if same_way {
-            self.run += 1;
-            self.run_log += ratio.ln();
-        } else {
-            (self.run, self.run_log) = (1, ratio.ln());
+    fn notice(&mut self, units: u64, device_ns: f64) {
+        let ratio = self.ratio(units, device_ns);
+        let tolerated = STEP_RATIO.max(STEP_ERRORS * self.residuals.mean_distance());
+        if (ratio - 1.0).abs() <= tolerated || self.run_is_slow != (ratio > 1.0) {
+            self.run.clear();
         }
-        if self.run < STEP_RUN {
+        if (ratio - 1.0).abs() > tolerated {
+            self.run_is_slow = ratio > 1.0;
+            self.run.push((units, device_ns));
+        }
+        if self.run.len() < STEP_RUN {
             self.residuals.push(ratio - 1.0);
             return;
         }
-        let step = (self.run_log / f64::from(self.run)).exp();
+        let logs = self.run.iter().map(|&(units, device_ns)| self.ratio(units, device_ns).ln());
+        let step = (logs.sum::<f64>() / self.run.len() as f64).exp();
         self.sums.fade(STEP_MEMORY, step);
         self.fit = self.fit.scaled(step, 1.0);
         self.residuals.clear();
-        (self.run, self.run_log) = (0, 0.0);
+        self.run.clear();
+    }
+
+    fn ratio(&self, units: u64, device_ns: f64) -> f64 {
+        device_ns / self.fit.at(units).max(1.0)
     }
 }

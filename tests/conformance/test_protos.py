@@ -16,7 +16,8 @@ PROTO = ROOT / "proto"
 PLURAL_EXEMPT = {
     "shape": "an extent a dimension: a shape is one thing",
     "stop": "OpenAI's and vLLM's name for it, which clients know",
-    "data": "plural already",
+    "evidence": "uncountable",
+    "needs_restart": "a list of settings, named for what they need",
 }
 
 

@@ -1,6 +1,7 @@
 """A request between its arrival and its answer."""
 
 import asyncio
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from headway.errors import RequestError
@@ -10,45 +11,37 @@ if TYPE_CHECKING:
     from headway.gateway.catalog import Pool
 
 
+@dataclass(slots=True, eq=False)
 class Pending:
-    """One live request. Ends exactly once: later ends are ignored and say so by False."""
+    """One live request. It ends exactly once; later ends change nothing."""
 
-    __slots__ = ("arrived_ns", "attempts", "deadline_ns", "future", "pool", "queued_ns",
-                 "request", "request_id", "slack_ns", "ticket")  # fmt: skip
+    ticket: int
+    request: inference_pb2.InferRequest
+    request_id: str
+    pool: "Pool"
+    arrived_ns: int
+    deadline_ns: int
+    future: "asyncio.Future[inference_pb2.InferResponse]"
+    queued_ns: int = 0
+    slack_ns: int = 0
+    attempts: int = 0
+    ended: bool = False
 
-    def __init__(
-        self,
-        ticket: int,
-        request: inference_pb2.InferRequest,
-        request_id: str,
-        pool: "Pool",
-        arrived_ns: int,
-        deadline_ns: int,
-        future: "asyncio.Future[inference_pb2.InferResponse]",
-    ) -> None:
-        self.ticket = ticket
-        self.request = request
-        self.request_id = request_id
-        self.pool = pool
-        self.arrived_ns = arrived_ns
-        self.deadline_ns = deadline_ns
-        self.future = future
-        self.queued_ns = 0
-        self.slack_ns = 0
-        self.attempts = 0
-
-    def answer(self, now_ns: int, response: inference_pb2.InferResponse) -> bool:
+    def answer(self, now_ns: int, response: inference_pb2.InferResponse) -> None:
         """Ends it with an answer."""
-        if self.future.done():
-            return False
-        self.pool.metrics.ended("ok", now_ns - self.arrived_ns)
-        self.future.set_result(response)
-        return True
+        if self._end(now_ns, "ok"):
+            self.future.set_result(response)
 
-    def fail(self, now_ns: int, error: RequestError) -> bool:
+    def fail(self, now_ns: int, error: RequestError) -> None:
         """Ends it with an error."""
-        if self.future.done():
+        if self._end(now_ns, error.reason):
+            self.future.set_exception(error)
+
+    def _end(self, now_ns: int, outcome: str) -> bool:
+        """Counts the end; True if somebody still waits for it."""
+        if self.ended:
             return False
-        self.pool.metrics.ended(error.reason, now_ns - self.arrived_ns)
-        self.future.set_exception(error)
-        return True
+        self.ended = True
+        self.pool.metrics.ended(outcome, now_ns - self.arrived_ns)
+        # A caller that leaves takes the future with it.
+        return not self.future.done()

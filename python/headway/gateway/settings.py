@@ -102,9 +102,10 @@ class GatewaySettings(_Settings):
         description="/metrics, /healthz and /readyz. 0: any free one.",
     )
     transport: Literal["native", "grpcio"] = Field(
-        default="native",
-        description="Server of the data port. native (pygrpc-native, HTTP/2 in Rust) costs a "
-        "fraction of grpcio's CPU a call; bench/load has the figures of both.",
+        default="grpcio",
+        description="Server of the data port. grpcio keeps every promise of the wire API. native "
+        "(pygrpc-native, HTTP/2 in Rust) costs a fraction of its CPU a call, but has no TLS and "
+        "no grpc-retry-pushback-ms trailer; docs/adr/0004 has the figures.",
     )
     gateway_id: str | None = Field(
         default=None,

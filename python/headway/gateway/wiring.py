@@ -71,7 +71,14 @@ class Gateway:
         inference = servicer.InferenceServicer(
             self.path, self.catalog, self.settings.max_inflight_per_stream
         )
-        guard(inference, servicer.SERVICE, servicer.METHODS, self.authenticate)
+        guard(
+            inference,
+            servicer.SERVICE,
+            servicer.METHODS,
+            self.authenticate,
+            # pygrpc-native keeps names that begin with grpc- to itself (docs/adr/0004).
+            pushback=self.settings.transport != "native",
+        )
         inference_pb2_grpc.add_InferenceServiceServicer_to_server(inference, server)
         self.health.add_to(server)
 

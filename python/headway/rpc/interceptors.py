@@ -48,16 +48,24 @@ def current_caller() -> Caller:
     return _caller.get()
 
 
-def guard(servicer: Any, service: str, methods: Iterable[str], authenticate: Authenticator) -> None:
+def guard(
+    servicer: Any,
+    service: str,
+    methods: Iterable[str],
+    authenticate: Authenticator,
+    *,
+    pushback: bool = True,
+) -> None:
     """Wraps `methods` of a servicer in place.
 
     Each call is authenticated first; each exception leaves through the status table, once.
+    `pushback`: whether the server lets through the trailer grpc-retry-pushback-ms.
     """
     for method in methods:
         behaviour = getattr(servicer, method)
         path = f"/{service}/{method}"
         wrap = _streaming if _is_stream(behaviour) else _unary
-        setattr(servicer, method, wrap(behaviour, path, authenticate))
+        setattr(servicer, method, wrap(behaviour, path, authenticate, pushback))
 
 
 def _is_stream(behaviour: Callable[..., Any]) -> bool:
@@ -67,7 +75,10 @@ def _is_stream(behaviour: Callable[..., Any]) -> bool:
 
 
 def _unary(
-    behaviour: Callable[[Any, Any], Awaitable[Any]], path: str, authenticate: Authenticator
+    behaviour: Callable[[Any, Any], Awaitable[Any]],
+    path: str,
+    authenticate: Authenticator,
+    pushback: bool,
 ) -> Callable[[Any, Any], Awaitable[Any]]:
     @functools.wraps(behaviour)
     async def call(request: Any, context: Any) -> Any:
@@ -75,13 +86,16 @@ def _unary(
             _caller.set(authenticate(context.invocation_metadata, path))
             return await behaviour(request, context)
         except Exception as error:
-            await _abort(context, error, path)
+            await _abort(context, error, path, pushback)
 
     return call
 
 
 def _streaming(
-    behaviour: Callable[[Any, Any], AsyncIterator[Any]], path: str, authenticate: Authenticator
+    behaviour: Callable[[Any, Any], AsyncIterator[Any]],
+    path: str,
+    authenticate: Authenticator,
+    pushback: bool,
 ) -> Callable[[Any, Any], AsyncIterator[Any]]:
     @functools.wraps(behaviour)
     async def call(request: Any, context: Any) -> AsyncIterator[Any]:
@@ -90,15 +104,15 @@ def _streaming(
             async for response in behaviour(request, context):
                 yield response
         except Exception as error:
-            await _abort(context, error, path)
+            await _abort(context, error, path, pushback)
 
     return call
 
 
-async def _abort(context: Any, error: Exception, path: str) -> None:
+async def _abort(context: Any, error: Exception, path: str, pushback: bool) -> None:
     if isinstance(error, aio.AbortError):
         raise error
     if not isinstance(error, RequestError):
         _log.error("unexpected error in %s", path, exc_info=error)
-    code, message, trailers = abort_arguments(error)
+    code, message, trailers = abort_arguments(error, pushback=pushback)
     await context.abort(code, message, trailers)

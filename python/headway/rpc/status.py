@@ -91,14 +91,18 @@ def _packed(message: Message) -> AnyMessage:
 
 
 def abort_arguments(
-    error: BaseException,
+    error: BaseException, *, pushback: bool = True
 ) -> tuple[grpc.StatusCode, str, tuple[tuple[str, str | bytes], ...]]:
-    """Code, message and trailers with which to abort a call for an error."""
+    """Code, message and trailers with which to abort a call for an error.
+
+    `pushback`: False for a server that does not let through the trailer grpc-retry-pushback-ms;
+    the delay is in RetryInfo all the same.
+    """
     status = to_status(error)
     trailers: tuple[tuple[str, str | bytes], ...] = ((_DETAILS, status.SerializeToString()),)
     if isinstance(error, errors.RequestError):
         code = STATUS_OF[type(error)]
-        if error.retry_after_ns is not None:
+        if pushback and error.retry_after_ns is not None:
             milliseconds = -(-error.retry_after_ns // _NS_PER_MS)
             trailers = (*trailers, (_PUSHBACK, str(milliseconds)))
         return code, error.message, trailers

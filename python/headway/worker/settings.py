@@ -107,7 +107,6 @@ class WorkerSettings(_Settings):
     )
     models: tuple[ModelSettings, ...] = Field(
         default_factory=_default_models,
-        min_length=1,
         max_length=256,
         description="Model versions to host. Default: the embedded model under the name minilm.",
     )
@@ -180,7 +179,10 @@ class WorkerSettings(_Settings):
     )
 
     @model_validator(mode="after")
-    def _names_are_unique(self) -> Self:
+    def _models_are_named_apart(self) -> Self:
+        # Not `min_length`: pydantic would report it beside every error inside a model.
+        if not self.models:
+            raise ValueError("models is empty; list at least one")
         seen = set()
         for model in self.models:
             name = (model.model, model.version)

@@ -22,17 +22,16 @@ impl<'a, 'py> FromPyObject<'a, 'py> for Int {
     }
 }
 
-/// An integer in [0, 2^64), such as a hash or a seed.
-#[derive(Clone, Copy)]
-pub struct Word(Option<u64>);
+/// An integer in [0, 2^64), such as a hash or a seed; another one is kept as text for the error.
+pub struct Word(Result<u64, String>);
 
 impl Word {
     pub fn get(self, name: &'static str) -> Result<u64, CoreError> {
-        self.0.ok_or_else(|| CoreError::argument(name, "a number outside", "from 0 to 2**64 - 1"))
+        self.0.map_err(|given| CoreError::argument(name, given, "from 0 to 2**64 - 1"))
     }
 
     pub const fn new(value: u64) -> Self {
-        Self(Some(value))
+        Self(Ok(value))
     }
 }
 
@@ -41,8 +40,13 @@ impl<'a, 'py> FromPyObject<'a, 'py> for Word {
 
     fn extract(object: Borrowed<'a, 'py, PyAny>) -> PyResult<Self> {
         match object.extract::<u64>() {
-            Ok(value) => Ok(Self(Some(value))),
-            Err(error) if error.is_instance_of::<PyOverflowError>(object.py()) => Ok(Self(None)),
+            Ok(value) => Ok(Self(Ok(value))),
+            Err(error) if error.is_instance_of::<PyOverflowError>(object.py()) => {
+                // Python refuses to print integers of more than 4300 digits.
+                let given =
+                    object.str().map_or_else(|_| "a far larger one".into(), |s| s.to_string());
+                Ok(Self(Err(given)))
+            }
             Err(error) => Err(error),
         }
     }

@@ -108,7 +108,7 @@ impl Scheduler {
         }
         if units > pool.max_queued_units {
             let bound = signed(pool.max_queued_units);
-            // A request beyond the whole bound fits only an empty queue, that is never.
+            // Beyond the bound itself it does not even fit an empty queue.
             let never = demand.units > pool.max_queued_units;
             let retry_ns = if never { 0 } else { retry_after_ns(pool, now_ns) };
             return refuse(RefusalReason::QueueFull, retry_ns, signed(units), bound);

@@ -36,9 +36,7 @@ impl Scheduler {
                 self.learn(now_ns, slot, dispatch, report);
             }
             // Some members failed: no sample, since failing is quicker than working.
-            BatchOutcome::Ok if is_below(report.failed, dispatch.members.len()) => {
-                replica.completed_batches += 1;
-            }
+            BatchOutcome::Ok if is_below(report.failed, dispatch.members.len()) => replica.answer(),
             BatchOutcome::Ok | BatchOutcome::Failed | BatchOutcome::Lost => replica.fail(),
             BatchOutcome::Busy => replica.rest(now_ns, measured(report.retry_after_ns, MAX_NS)),
         }

@@ -125,13 +125,18 @@ impl Replica {
 
     /// A batch ended well. `handoff_ns` is what it took beyond the device, where that is known.
     pub(super) fn succeed(&mut self, now_ns: i64, latency_ns: i64, handoff_ns: Option<i64>) {
-        self.completed_batches += 1;
-        (self.busy_run, self.failure_run) = (0, 0);
+        self.answer();
         self.latency.observe(now_ns, latency_ns);
         if let Some(handoff_ns) = handoff_ns {
             self.handoff.push(handoff_ns.max(0));
             self.handoff_ns = self.handoff.value().unwrap_or(0);
         }
+    }
+
+    /// The worker answered for a batch: it works, whatever became of single members.
+    pub(super) fn answer(&mut self) {
+        self.completed_batches += 1;
+        (self.busy_run, self.failure_run) = (0, 0);
     }
 
     /// A batch failed: no sample, only a penalty.

@@ -119,13 +119,14 @@ async def test_state_is_watched_as_a_snapshot_and_then_changes(transport: str) -
         request = control_pb2.WatchStateRequest()
         request.interval.FromMilliseconds(100)
         call = running.control.WatchState(request)
-        first = await call.read()
+        changes = aiter(call)
+        first = await anext(changes)
         assert first.snapshot
         assert list(first.state.replicas) == []
         async with running_worker(running):
             pass
         appeared, removed = False, False
-        async for change in call:
+        async for change in changes:
             assert not change.snapshot
             appeared |= any(r.replica == "w1/sim/v1" for r in change.state.replicas)
             removed |= "w1/sim/v1" in change.removed_replicas
