@@ -72,8 +72,8 @@ class PostgresServer:
                   "-o", options, "start")  # fmt: skip
 
     def stop(self) -> None:
-        """As a crash of the machine looks to clients: connections break at once."""
-        self._run("pg_ctl", "-D", self.data, "-w", "-m", "immediate", "stop")
+        """Connections break at once, as at a restart by its operator."""
+        self._run("pg_ctl", "-D", self.data, "-w", "-m", "fast", "stop")
 
     def freeze(self) -> None:
         """As a hung machine looks to clients: connections stand and nobody answers."""

@@ -122,7 +122,8 @@ def connection_errors() -> tuple[type[BaseException], ...]:
     """What a connection of asyncpg may raise."""
     import asyncpg
 
-    return (asyncpg.PostgresError, asyncpg.InterfaceError, OSError, TimeoutError)
+    kinds: tuple[type[BaseException], ...] = (asyncpg.PostgresError, asyncpg.InterfaceError)
+    return (*kinds, OSError, TimeoutError)
 
 
 def away(error: BaseException) -> StoreUnavailable:

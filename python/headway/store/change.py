@@ -199,9 +199,7 @@ class Change:
         if await self._one(select(key).where(key == row[key.name])) is None:
             await self._connection.execute(table.insert().values(**row))
         else:
-            await self._connection.execute(
-                table.update().where(key == row[key.name]).values(**row)
-            )
+            await self._connection.execute(table.update().where(key == row[key.name]).values(**row))
 
     async def _delete(self, key: Any, value: str) -> None:
         await self._connection.execute(key.table.delete().where(key == value))

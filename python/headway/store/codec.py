@@ -20,7 +20,7 @@ from headway.store.records import (
     VerdictRecord,
 )
 
-Row = Mapping[str, Any]
+Row = Mapping[Any, Any]
 _CHUNK = 500
 """Names in one query; SQLite takes at most some thousand parameters."""
 

@@ -15,7 +15,7 @@ from typing import Any, Final, Protocol
 
 from headway.clock import Clock
 from headway.errors import StoreUnavailable
-from headway.store.bell import away, connect, connection_errors
+from headway.store.bell import connect, connection_errors
 from headway.store.engine import Address
 
 _log = logging.getLogger(__name__)
@@ -103,8 +103,11 @@ class _AdvisoryLock:
             else:
                 query = "SELECT pg_try_advisory_lock($1)"
                 self._held = await self._connection.fetchval(query, LOCK_KEY)
-        except (StoreUnavailable, *connection_errors()) as error:
-            _log.debug("no vote", exc_info=away(error))
+        except StoreUnavailable as error:
+            _log.debug("no vote", extra={"why": error.message})
+            await self.release()
+        except connection_errors() as error:
+            _log.debug("vote lost", exc_info=error)
             await self.release()
         return self._held
 

@@ -72,6 +72,7 @@ class Follower:
     async def run(self) -> None:
         """Follows for ever, through any number of losses of the store."""
         while True:
+            # The loss of the store is the ordinary case here, and never ends the loop.
             try:
                 async with listening(self._store, self._clock) as bell:
                     if not self._prepared:
@@ -80,6 +81,10 @@ class Follower:
             except StoreUnavailable as error:
                 if self.up:
                     _log.warning("control store lost", extra={"why": error.message})
+                self.up = False
+            except Exception:
+                # A fault in one reading (a table dropped by hand) must not end the following.
+                _log.exception("control store not readable")
                 self.up = False
             await self._clock.sleep(RETRY_NS)
 

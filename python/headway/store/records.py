@@ -5,9 +5,7 @@ from dataclasses import dataclass, field
 from typing import Any, Literal
 
 Role = Literal["none", "viewer", "operator", "admin"]
-Kind = Literal[
-    "tenant", "key", "split", "replica", "rollout", "config", "log_level", "history"
-]
+Kind = Literal["tenant", "key", "split", "replica", "rollout", "config", "log_level", "history"]
 """What a change is about."""
 
 CRITICAL, STANDARD, SHEDDABLE = 1, 2, 3

@@ -8,7 +8,7 @@ from typing import Any
 
 from sqlalchemy import RowMapping, func, select
 from sqlalchemy.dialects import postgresql, sqlite
-from sqlalchemy.exc import DBAPIError, IntegrityError
+from sqlalchemy.exc import DataError, DBAPIError, IntegrityError, ProgrammingError
 from sqlalchemy.exc import TimeoutError as PoolTimeoutError
 from sqlalchemy.ext.asyncio import AsyncConnection
 
@@ -47,7 +47,8 @@ class Store:
         self.address = address
         self._timeout_s = timeout_s
         self._engine = make_engine(address, timeout_s=timeout_s)
-        self._away = (DBAPIError, PoolTimeoutError, OSError, TimeoutError, *driver_errors(address))
+        kinds = (DBAPIError, PoolTimeoutError, OSError, TimeoutError)
+        self._away: tuple[type[BaseException], ...] = (*kinds, *driver_errors(address))
 
     async def prepare(self) -> None:
         """Migrates to this version's schema.
@@ -170,8 +171,8 @@ class Store:
                 connection = await plain.execution_options(**self._options(write))
                 async with connection.begin():
                     yield connection
-        except IntegrityError:
-            raise  # two writers at once; whoever knows what it means says so
+        except (IntegrityError, ProgrammingError, DataError):
+            raise  # the store answers, and what it was asked is wrong
         except self._away as error:
             _log.debug("store operation failed", exc_info=error)
             raise StoreUnavailable(
