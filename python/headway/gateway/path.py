@@ -10,6 +10,7 @@ from headway.clock import Clock
 from headway.gateway.catalog import Catalog, Model
 from headway.gateway.decisions import DecisionLog, Record
 from headway.gateway.dispatch import Dispatcher
+from headway.gateway.idempotency import IdempotencyWindow
 from headway.gateway.pending import Pending
 from headway.gateway.timer import DeadlineTimer
 from headway.rpc.convert import deadline_ns, duration_ns
@@ -66,6 +67,7 @@ class RequestPath:
         self._learning_until_ns = learning_until_ns
         self._timer = DeadlineTimer(clock.now_ns, loop.call_later, self._expire)
         dispatcher.rearm = self._arm_next
+        self._window = IdempotencyWindow(clock.now_ns)
         self._num_arrived = 0
         self.draining = False
 
@@ -80,6 +82,14 @@ class RequestPath:
         Raises:
           RequestError: refused, or ended without an answer.
         """
+        if request.idempotency_key:
+            return await self._window.once(
+                request,
+                caller,
+                remaining_s,
+                lambda: self.submit(request, caller, remaining_s),
+                self.cancel,
+            )
         pending = self.submit(request, caller, remaining_s)
         try:
             return await pending.future
