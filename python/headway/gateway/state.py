@@ -39,7 +39,13 @@ class StateReader:
         transport: str,
         generation: Callable[[], int],
         store: Callable[[], control_pb2.StoreState],
+        fill_gauges: Callable[[Gauges], None],
     ) -> None:
+        """Reads nothing yet.
+
+        Args:
+          fill_gauges: adds what the control side knows to a scrape.
+        """
         self._scheduler = scheduler
         self._catalog = catalog
         self._fleet = fleet
@@ -49,6 +55,7 @@ class StateReader:
         self._transport = transport
         self._generation = generation
         self._store = store
+        self._fill_gauges = fill_gauges
         self._started_wall_ns = wall_ns()
 
     def read(self) -> control_pb2.State:
@@ -86,6 +93,7 @@ class StateReader:
         read = Gauges()
         read.live = self._scheduler.num_live()
         read.config_generation = self._generation()
+        self._fill_gauges(read)
         for pool in self._sorted_pools():
             stats = self._scheduler.pool_stats(pool.handle)
             read.queued.append(
