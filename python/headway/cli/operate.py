@@ -1,6 +1,6 @@
 """``headway status``, ``replicas``, ``split``, ``explain``, ``log-level`` and ``audit``."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
@@ -314,7 +314,26 @@ def _difference(entry: Any) -> str:
     if not entry.HasField("before") or not entry.HasField("after"):
         return ""
     changed = [key for key in sorted({**before, **after}) if before.get(key) != after.get(key)]
-    return ", ".join(f"{key}: {before.get(key)} -> {after.get(key)}" for key in changed)
+    return ", ".join(
+        f"{key.removesuffix('_ns')}: {_value(key, before)} -> {_value(key, after)}"
+        if key in before
+        else _value(key, after)
+        for key in changed
+    )
+
+
+def _value(key: str, side: Mapping[str, Any]) -> str:
+    """A value of the audit log for people: instants as time, lists as their items."""
+    value = side.get(key)
+    if value is None:
+        return "none"
+    if key.endswith("_at_ns"):
+        from google.protobuf.timestamp_pb2 import Timestamp
+
+        return control.instant(Timestamp(seconds=int(value) // 1_000_000_000)) + " UTC"
+    if isinstance(value, list):
+        return ", ".join(map(str, value)) or "none"
+    return f"{value:g}" if isinstance(value, float) else str(value)
 
 
 def _escaped(text: str) -> str:
