@@ -2,7 +2,7 @@
 
     python -m tests.support.transcripts docs/operations.md
 
-A `console` block holds commands ("$ ...") and what they print; a `python` block is executed. Values
+A `console` block holds commands ("$ ...") and what they print; a `py` block is executed. Values
 that differ from run to run (times, ports, keys, measured figures) are masked on both sides.
 """
 
@@ -20,7 +20,7 @@ from typing import Any
 from tests.support.operating import ADMIN, FLEET_TOKEN, configured_key
 from tests.support.processes import FleetProcesses
 
-_BLOCK = re.compile(r"^```(console|python)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+_BLOCK = re.compile(r"^```(console|py)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 _KEY = re.compile(r"hw_([0-9A-Za-z]{8})_(?:[0-9A-Za-z]{43}|<secret>)")
 _MASKS = (
     (re.compile(r"\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d(\.\d+)?Z?"), "TIME"),
@@ -162,7 +162,7 @@ def record(path: Path) -> None:
     with tempfile.TemporaryDirectory() as folder, live_fleet(Path(folder)) as session:
         written, end = [], 0
         for block in blocks(text):
-            if block.kind == "python":
+            if block.kind == "py":
                 session.execute(block.body)
                 continue
             fresh = ""
