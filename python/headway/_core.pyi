@@ -625,8 +625,7 @@ class StepPrices:
         """Most that pressure multiplies a price by; 8."""
     @property
     def patience(self) -> float:
-        """Own service times after which a prompt comes first, and without any service may be passed
-        over no more; 3. 0 is never."""
+        """Own service times that a prompt waits before it comes first; 3. 0 is never."""
     @property
     def memory_steps(self) -> float:
         """Memory of the service shares, decode steps; 16."""
@@ -672,8 +671,7 @@ class Step:
         """Value per second, output tokens/s; 0 while the cost is indeterminate."""
     @property
     def parts(self) -> tuple[float, float, float, float, float, float]:
-        """Tokens, fairness, prompts, deliveries, stalls, waiting; their sum over the cost is the
-        score."""
+        """Tokens, fairness, prompts, deliveries, stalls, waiting; sum over cost is the score."""
     @property
     def feedback(self) -> bool:
         """Whether the next step has to wait for its outcome."""
