@@ -77,7 +77,13 @@ async def measure(server: PostgresServer, controls: list[str], data: list[str], 
         print(f"the other gateway has it {time.monotonic() - changed:.3f} s later")
         for load in loads:
             report = json.loads((await asyncio.to_thread(load.communicate))[0])
-            print({key: report[key] for key in ("offered", "ok", "in_time", "errors") if key in report})
+            print(
+                {
+                    key: report[key]
+                    for key in ("offered", "ok", "in_time", "errors")
+                    if key in report
+                }
+            )
 
 
 def main() -> None:
