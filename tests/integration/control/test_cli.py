@@ -139,4 +139,4 @@ async def test_completion_without_a_gateway_is_silent() -> None:
         "COMP_CWORD": "3",
     }
     result = await asyncio.to_thread(CliRunner().invoke, app, [], env=environment)
-    assert (result.stdout, result.exit_code) == ("", 0)
+    assert (result.stdout.strip(), result.exit_code) == ("", 0)
