@@ -1,0 +1,154 @@
+"""Judges rollouts tick by tick with the sequential tests: the state between two decisions."""
+
+from collections.abc import Mapping
+
+import numpy as np
+
+from headway.rollout.decision import (
+    Decision,
+    Outcome,
+    StepView,
+    crossing,
+    decide,
+    on_crossing,
+)
+from headway.rollout.evidence import Evidence, log_bounds
+from headway.rollout.gate import GATE_LOG, Gates
+from headway.rollout.grid import strict_shift
+from headway.rollout.load import LoadMeter
+from headway.rollout.policy import SequentialPolicy, Step
+from headway.rollout.rare import constant
+from headway.rollout.rows import Mask, Real, Rows, Whole
+from headway.rollout.tick import Tick
+
+
+class SequentialJudge(Rows):
+    """Evidence, gates and loads of `num_rows` rollouts under one policy.
+
+    `step` is the index of each; -1 before the first `enter_step`.
+    """
+
+    def __init__(self, policy: SequentialPolicy, num_rows: int = 1) -> None:
+        self._policy = policy
+        self._bounds = log_bounds(policy.false_rollback_probability)
+        self._shares = np.array([step.share for step in policy.steps])
+        ratios = [rule.max_latency_ratio or policy.latency_tolerance for rule in policy.steps]
+        self._gate_shifts = np.array([strict_shift(ratio) for ratio in ratios])
+        self.evidence = Evidence(
+            num_rows,
+            num_steps=len(policy.steps),
+            latency_tolerance=policy.latency_tolerance,
+            error_tolerance=policy.error_tolerance,
+            error_floor=policy.error_floor,
+        )
+        self.gates = Gates(num_rows)
+        memory_s = 2 * policy.analysis_seconds
+        self.baseline_load = LoadMeter(num_rows, memory_s)
+        self.canary_load = LoadMeter(num_rows, memory_s)
+        self.step: Whole = constant(num_rows, -1)
+        self.elapsed_s: Real = np.zeros(num_rows)
+        self.silent_s: Real = np.zeros(num_rows)
+        self.requests: Real = np.zeros(num_rows)
+        self.forecast_s: Real = np.zeros(num_rows)
+        self.streak: Whole = constant(num_rows, 0)
+
+    def enter_step(self, rows: Mask, step: int) -> None:
+        """These rollouts are at `step` from here on."""
+        self.evidence.enter_step(rows, step)
+        self.gates.enter_step(rows)
+        self.baseline_load.enter_step(rows)
+        self.canary_load.enter_step(rows)
+        self.step[rows] = step
+        for clock in (self.elapsed_s, self.requests, self.forecast_s):
+            clock[rows] = 0
+        self.silent_s[rows] = 0
+        self.streak[rows] = 0
+
+    def begin_block(self, rows: Mask) -> None:
+        """An analysis interval is over."""
+        self.evidence.begin_block(rows)
+
+    def score(self, tick: Tick, active: Mask | None = None) -> None:
+        """One tick; rollouts that are not `active` have an empty one."""
+        active = np.ones(len(self.step), dtype=bool) if active is None else active
+        self.elapsed_s[active] += tick.seconds
+        served = tick.canary.requests > 0
+        self.silent_s = np.where(served, 0.0, self.silent_s + tick.seconds)
+        self.requests += tick.canary.requests
+        warm = active & (self.elapsed_s > self._policy.warmup_seconds)
+        p95 = self.evidence.p95_payoff(tick)
+        known = self.evidence.quantiles.known
+        ranking = self.evidence.score(tick, self._shares[self.step], active, warm)
+        compared = warm & (ranking.pairs > 0)
+        self.gates.score(
+            typical=ranking.payoff(self._gate_shifts[self.step]),
+            typical_active=compared,
+            p95=p95,
+            p95_active=compared & known,
+        )
+        baseline = (tick.baseline.requests, tick.baseline.errors)
+        self.gates.count(tick.canary.requests, tick.canary.errors, baseline)
+        self.baseline_load.count(tick.baseline, tick.seconds)
+        self.canary_load.count(tick.canary, tick.seconds)
+
+    def crossed(self) -> Mask:
+        """Rollouts in which some test refutes "within tolerance"."""
+        logs = self.evidence.logs()
+        found: Mask = np.logical_or.reduce([logs[t] >= bound for t, bound in self._bounds.items()])
+        return found
+
+    def roll_back(self, row: int) -> Decision:
+        """Why a crossed rollout is to end, and how."""
+        view = self.view(row)
+        return on_crossing(crossing(view.logs, self._bounds), view, self._policy.capacity)
+
+    def analyse(self, row: int) -> Decision:
+        """The decision at the end of an analysis interval."""
+        view = self.view(row)
+        if crossing(view.logs, self._bounds):
+            return self.roll_back(row)
+        decision = decide(self._policy, self._rule(row), view)
+        held = decision.outcome is Outcome.HOLD and decision.test == "capacity"
+        self.forecast_s[row] = view.held_by_forecast_s + self._policy.analysis_seconds if held else 0
+        return self._with_streak(row, decision)
+
+    def view(self, row: int) -> StepView:
+        """What a decision is made from."""
+        step = int(self.step[row])
+        shares = [*self._shares, 1.0]
+        logs = {test: float(log[row]) for test, log in self.evidence.logs().items()}
+        policy = self._policy
+        tolerated = policy.error_tolerance * self.gates.baseline_rate(row)
+        return StepView(
+            step=step,
+            share=float(shares[step]),
+            next_share=float(shares[step + 1]),
+            elapsed_s=float(self.elapsed_s[row]),
+            requests=float(self.requests[row]),
+            silent_s=float(self.silent_s[row]),
+            logs=logs,
+            error_bound=self.gates.error_bound(row),
+            error_limit=max(policy.error_floor, tolerated),
+            typical_met=bool(self.gates.typical.log_total()[row] >= GATE_LOG),
+            p95_met=bool(self.gates.p95.log_total()[row] >= GATE_LOG),
+            baseline=self.baseline_load.read(row),
+            canary=self.canary_load.read(row),
+            held_by_forecast_s=float(self.forecast_s[row]),
+        )
+
+    def bounds(self) -> Mapping[str, float]:
+        """Logarithm of the e-value at which each test rolls back."""
+        return self._bounds
+
+    def _rule(self, row: int) -> Step:
+        return self._policy.steps[int(self.step[row])]
+
+    def _with_streak(self, row: int, decision: Decision) -> Decision:
+        if decision.outcome not in (Outcome.ADVANCE, Outcome.PROMOTE):
+            self.streak[row] = 0
+            return decision
+        self.streak[row] += 1
+        have, need = int(self.streak[row]), self._policy.healthy_streak
+        if have >= need:
+            return decision
+        return Decision(Outcome.HOLD, "policy", f"healthy {have} of {need} analyses in a row")
