@@ -36,6 +36,7 @@ STATUS_OF: Mapping[type[errors.RequestError], grpc.StatusCode] = MappingProxyTyp
         errors.Draining: Code.UNAVAILABLE,
         errors.NotFound: Code.NOT_FOUND,
         errors.FailedPrecondition: Code.FAILED_PRECONDITION,
+        errors.StoreUnavailable: Code.UNAVAILABLE,
     }
 )
 
