@@ -76,45 +76,32 @@ class TickCounts:
     """Both versions in one tick.
 
     Attributes:
-      failed_run: groups of the canary, up to its end, that failed wholly with no success since.
-      failed_run_requests: requests in them.
+      dead: why the canary is taken for dead; "" if it is not.
     """
 
     baseline: ArmCounts = field(default_factory=ArmCounts)
     canary: ArmCounts = field(default_factory=ArmCounts)
-    failed_run: int = 0
-    failed_run_requests: int = 0
+    dead: str = ""
 
     def add(self, later: Self) -> None:
         """Adds the tick that follows."""
         self.baseline.add(later.baseline)
         self.canary.add(later.canary)
-        self.failed_run = later.failed_run
-        self.failed_run_requests = later.failed_run_requests
+        self.dead = self.dead or later.dead
 
     def merge(self, other: Self) -> None:
         """Adds another gateway's share of the same tick."""
         self.baseline.merge(other.baseline)
         self.canary.merge(other.canary)
-        if other.failed_run > self.failed_run:
-            self.failed_run = other.failed_run
-            self.failed_run_requests = other.failed_run_requests
+        self.dead = self.dead or other.dead
 
     def to_plain(self) -> dict[str, Any]:
         """As JSON has it."""
-        return {
-            "baseline": self.baseline.to_plain(),
-            "canary": self.canary.to_plain(),
-            "failed_run": self.failed_run,
-            "failed_run_requests": self.failed_run_requests,
-        }
+        arms = {"baseline": self.baseline.to_plain(), "canary": self.canary.to_plain()}
+        return arms | {"dead": self.dead}
 
     @classmethod
     def from_plain(cls, plain: Mapping[str, Any]) -> Self:
         """From what `to_plain` gave."""
-        return cls(
-            ArmCounts.from_plain(plain["baseline"]),
-            ArmCounts.from_plain(plain["canary"]),
-            int(plain["failed_run"]),
-            int(plain["failed_run_requests"]),
-        )
+        baseline, canary = (ArmCounts.from_plain(plain[arm]) for arm in ("baseline", "canary"))
+        return cls(baseline, canary, str(plain["dead"]))
