@@ -3,7 +3,7 @@
 import asyncio
 
 from headway import errors
-from headway._core import Scheduler, Verdict, hash_key
+from headway._core import RefusalReason, Scheduler, Verdict, hash_key
 from headway.admission.refusal import to_error
 from headway.clock import Clock
 from headway.gateway.catalog import Catalog, Model, Pool
@@ -20,7 +20,15 @@ _STANDARD = types_pb2.PRIORITY_STANDARD
 _INTERACTIVE = types_pb2.LANE_INTERACTIVE
 _PRIORITIES = frozenset(types_pb2.Priority.values())
 _LANES = frozenset(types_pb2.Lane.values())
-_DAY_NS = 86_400 * 1_000_000_000
+_NS_PER_S = 1_000_000_000
+_DAY_NS = 86_400 * _NS_PER_S
+# Refusals that say something of a version's capacity.
+_SHEDS = (
+    RefusalReason.OVERLOADED,
+    RefusalReason.QUEUE_FULL,
+    RefusalReason.DEADLINE_UNREACHABLE,
+    RefusalReason.NO_CAPACITY,
+)
 _MAX_WEIGHT = 1000.0
 _MAX_KEY_BYTES = 256
 _MAX_ID_LENGTH = 128
@@ -160,6 +168,7 @@ class RequestPath:
             request.weight if request.HasField("weight") else 1.0,
         )
         if isinstance(ticket, Verdict):
+            self._tap_refusal(ticket)
             raise to_error(ticket, model=model.name, tenant=caller.tenant)
         return self._admitted(ticket, request, request_id, now_ns, deadline)
 
@@ -176,10 +185,21 @@ class RequestPath:
             deadline,
             self._loop.create_future(),
         )
+        # What names its version says nothing of the split's two groups of users.
+        if pool.tap is not None and not request.version:
+            pending.tap = pool.tap
         self._live[ticket] = pending
         self._timer.arm(deadline)
         self._dispatcher.kick(pool.handle)
+        if pool.mirror is not None and not request.version and pool.mirror.wants(request_id):
+            remaining_s = (deadline - now_ns) / _NS_PER_S
+            self._loop.call_soon(pool.mirror.copy, pending, remaining_s)
         return pending
+
+    def _tap_refusal(self, verdict: Verdict) -> None:
+        pool = self._catalog.pools.get(verdict.pool)
+        if pool is not None and pool.tap is not None and verdict.reason in _SHEDS:
+            pool.tap.shed()
 
     def _deadline_ns(
         self, now_ns: int, request: InferRequest, model: Model, remaining_s: float | None

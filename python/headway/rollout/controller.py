@@ -5,7 +5,10 @@ import math
 from collections.abc import Mapping
 from typing import Any, Final
 
+import numpy as np
+
 from headway.rollout import machine
+from headway.rollout.classic import ClassicJudge
 from headway.rollout.counts import TickCounts
 from headway.rollout.decision import Decision, Outcome, StepView
 from headway.rollout.gate import CLEAN_LOG
@@ -24,8 +27,6 @@ from headway.rollout.simulation import SPARSE_RATE_PER_S, SPARSE_TICKS
 from headway.rollout.tally import ArmTally
 from headway.rollout.tick import Tick
 from headway.store.records import RolloutRecord, VerdictRecord
-
-import numpy as np
 
 SHADOW_BUDGET: Final = 0.2
 """Part of the chance of a false rollback that a shadow step takes."""
@@ -105,9 +106,16 @@ class Controller:
         """The rollout as of now."""
         return self.judge.view(0)
 
-    def evidence(self) -> dict[str, float]:
-        """E-value of each test."""
-        return {test: _e_value(log) for test, log in self.view().logs.items()}
+    def streaks(self) -> tuple[int, int]:
+        """Analyses in a row that were for going on, and against it."""
+        judge = self.judge
+        if isinstance(judge, ClassicJudge):
+            return int(judge.healthy[0]), int(judge.unhealthy[0])
+        return (int(judge.streak[0]), 0) if isinstance(judge, SequentialJudge) else (0, 0)
+
+    def continue_after(self, sequence: int) -> None:
+        """Numbers verdicts after `sequence`, if those it knows of are older."""
+        self._sequence = max(self._sequence, sequence)
 
     def arms(self) -> tuple[dict[str, Any], dict[str, Any]]:
         """What is known of baseline and canary in this step."""
@@ -219,7 +227,7 @@ class Controller:
             reason=decision.reason,
             baseline=baseline,
             canary=canary | {"step": self.record.step},
-            evidence=self.evidence(),
+            evidence=evidence_of(self.view().logs),
         )
 
     def _restore(self, state: Mapping[str, Any]) -> None:
@@ -273,5 +281,6 @@ def _shadow_policy(
     )
 
 
-def _e_value(log: float) -> float:
-    return math.exp(min(log, _LARGEST_LOG))
+def evidence_of(logs: Mapping[str, float]) -> dict[str, float]:
+    """E-values from their logarithms; those beyond e^600 are cut there."""
+    return {test: math.exp(min(log, _LARGEST_LOG)) for test, log in logs.items()}

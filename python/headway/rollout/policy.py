@@ -72,6 +72,13 @@ class Step(_Settings):
         return self
 
 
+class Least(_Settings):
+    """Least time and least requests of every step at once."""
+
+    min_seconds: float | None = Field(default=None, ge=0, le=30 * 86_400)
+    min_requests: int | None = Field(default=None, ge=1, le=10**9)
+
+
 def default_step(share: float) -> Step:
     """The rules of a step of this share, as simulated."""
     if share <= 0.02:
@@ -308,9 +315,12 @@ def make_policy(preset: str, settings: Mapping[str, Any]) -> SequentialPolicy | 
       pydantic.ValidationError: a setting is unknown or out of its range.
       KeyError: no such preset.
     """
+    # `least` = {"min_seconds": ..., "min_requests": ...} holds for every step.
     plain = _merged(PRESETS[preset or "default"], settings)
     plain.setdefault("kind", "sequential")
-    return _ADAPTER.validate_python(plain)
+    least = plain.pop("least", None)
+    policy = _ADAPTER.validate_python(plain)
+    return policy if least is None else _with_least(policy, least)
 
 
 def parse_policy(plain: Mapping[str, Any]) -> SequentialPolicy | ClassicPolicy:
@@ -320,6 +330,18 @@ def parse_policy(plain: Mapping[str, Any]) -> SequentialPolicy | ClassicPolicy:
       pydantic.ValidationError.
     """
     return _ADAPTER.validate_python(dict(plain))
+
+
+def _with_least(
+    policy: SequentialPolicy | ClassicPolicy, least: object
+) -> SequentialPolicy | ClassicPolicy:
+    """The policy with least time and least requests of every step replaced."""
+    steps = []
+    for step in policy.steps:
+        plain = step.model_dump() | Least.model_validate(least).model_dump(exclude_none=True)
+        plain["max_seconds"] = max(plain["max_seconds"], 2 * plain["min_seconds"])
+        steps.append(plain)
+    return _ADAPTER.validate_python(policy.model_dump() | {"steps": steps})
 
 
 def _merged(base: Mapping[str, Any], over: Mapping[str, Any]) -> dict[str, Any]:

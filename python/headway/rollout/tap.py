@@ -17,6 +17,7 @@ DEAD_CHANCE: Final = 1e-8
 """Chance of a run of wholly failed groups, for a version within tolerance, that is taken for
 proof; a rollout of 100,000 groups then has one of 0.1 % at most."""
 
+_SHEDS: Final = frozenset({"OVERLOADED", "QUEUE_FULL", "DEADLINE_UNREACHABLE"})
 _MEMORY: Final = 300.0
 _PRIOR_GROUPS: Final = 4.0
 _PRIOR_SHARE: Final = 4.0
@@ -50,6 +51,7 @@ class ArmTap:
         elif outcome == "DEADLINE_EXPIRED":
             failed = attempts > 0
         else:
+            self._counts.sheds += outcome in _SHEDS
             return
         counts = self._counts
         counts.requests += 1
