@@ -64,6 +64,7 @@ async def running_gateway(**changes: Any) -> AsyncIterator[RunningGateway]:
             "control_port": 0,
             "http_port": 0,
             "insecure_no_auth": True,
+            "store": {"url": "sqlite://"},
             "seed": 1,
             "drain_seconds": 5,
             **changes,

@@ -5,8 +5,10 @@ import asyncio
 from headway import errors
 from headway._core import RefusalReason, Scheduler, Verdict, hash_key
 from headway.admission.refusal import to_error
+from headway.admission.terms import check_key, check_terms
 from headway.clock import Clock
-from headway.gateway.catalog import Catalog, Model, Pool
+from headway.gateway.catalog import Catalog, Model
+from headway.gateway.decisions import DecisionLog, Record
 from headway.gateway.dispatch import Dispatcher
 from headway.gateway.idempotency import IdempotencyWindow
 from headway.gateway.pending import Pending
@@ -53,6 +55,7 @@ class RequestPath:
         metrics: GatewayMetrics,
         clock: Clock,
         live: dict[int, Pending],
+        decisions: DecisionLog,
         *,
         loop: asyncio.AbstractEventLoop,
         id_prefix: str,
@@ -65,6 +68,7 @@ class RequestPath:
         self._metrics = metrics
         self._clock = clock
         self._live = live
+        self._decisions = decisions
         self._loop = loop
         self._id_prefix = id_prefix
         self._margin_ns = margin_ns
@@ -107,9 +111,15 @@ class RequestPath:
         Raises:
           RequestError: refused.
         """
+        now_ns = self._clock.now_ns()
+        request_id = request.request_id or self._next_id()
+        record = Record(request_id[:_MAX_ID_LENGTH], caller, now_ns)
+        self._decisions.add(record)
         try:
-            return self._submit(request, caller, remaining_s)
+            return self._submit(now_ns, request, record, remaining_s)
         except errors.RequestError as error:
+            error.metadata.setdefault("request_id", record.request_id)
+            record.fail(now_ns, error)
             self._metrics.refused_unmatched(error.reason)
             raise
 
@@ -140,60 +150,79 @@ class RequestPath:
         if ended is not None and ended.batch:
             self._dispatcher.stop_members((ended,))
 
-    def _submit(self, request: InferRequest, caller: Caller, remaining_s: float | None) -> Pending:
-        now_ns = self._clock.now_ns()
+    def _submit(
+        self, now_ns: int, request: InferRequest, record: Record, remaining_s: float | None
+    ) -> Pending:
         if self.draining:
             raise errors.Draining(
                 "this gateway is shutting down; retry on another", retry_after_ns=_DRAIN_RETRY_NS
             )
         _check(request)
+        caller = record.caller
+        check_key(caller, now_ns)
         model, pool = self._catalog.resolve(
             request.model, request.version, still_learning=now_ns < self._learning_until_ns
         )
-        units, rows = pool.estimator.estimate(request.input)
-        deadline = self._deadline_ns(now_ns, request, model, remaining_s)
-        request_id = request.request_id or self._next_id()
-        key = request.session_key or request_id
+        record.model, record.pinned, record.shares = model, bool(request.version), model.shares
+        terms = caller.terms
+        record.priority = (
+            check_terms(caller, model.name, request.priority)
+            if terms.restricted
+            else request.priority or _STANDARD
+        )
+        record.units, record.rows = units, rows = pool.estimator.estimate(request.input)
+        record.deadline_ns = deadline = self._deadline_ns(now_ns, request, model, remaining_s)
+        key = request.session_key or record.request_id
+        record.key_hash = key_hash = hash_key(key.encode())
+        record.lane = lane = request.lane or _INTERACTIVE
+        record.weight = weight = terms.weight * (
+            request.weight if request.HasField("weight") else 1.0
+        )
         ticket = self._scheduler.offer(
             now_ns,
             caller.handle,
             model.handle,
             pool.handle if request.version else -1,
-            hash_key(key.encode()),
+            key_hash,
             units,
             rows,
             deadline,
-            request.priority or _STANDARD,
-            request.lane or _INTERACTIVE,
-            request.weight if request.HasField("weight") else 1.0,
+            record.priority,
+            lane,
+            weight,
         )
+        record.inflight = len(self._live) + 1
         if isinstance(ticket, Verdict):
+            record.pool = self._catalog.pools.get(ticket.pool)
             self._tap_refusal(ticket)
             raise to_error(ticket, model=model.name, tenant=caller.tenant)
-        return self._admitted(ticket, request, request_id, now_ns, deadline)
+        return self._admitted(ticket, request, record)
 
-    def _admitted(
-        self, ticket: int, request: InferRequest, request_id: str, now_ns: int, deadline: int
-    ) -> Pending:
-        pool: Pool = self._catalog.pools[self._scheduler.pool_of(ticket)]
+    def _admitted(self, ticket: int, request: InferRequest, record: Record) -> Pending:
+        handle = self._scheduler.pool_of(ticket)
+        record.pool = pool = self._catalog.pools[handle]
+        record.stats = self._scheduler.pool_stats(handle)
+        deadline = record.deadline_ns
         pending = Pending(
             ticket,
             request,
-            request_id,
+            record.request_id,
             pool,
-            now_ns,
+            record.arrived_ns,
             deadline,
             self._loop.create_future(),
+            record,
         )
         # What names its version says nothing of the split's two groups of users.
         if pool.tap is not None and not request.version:
             pending.tap = pool.tap
         self._live[ticket] = pending
         self._timer.arm(deadline)
-        self._dispatcher.kick(pool.handle)
-        if pool.mirror is not None and not request.version and pool.mirror.wants(request_id):
-            remaining_s = (deadline - now_ns) / _NS_PER_S
-            self._loop.call_soon(pool.mirror.copy, pending, remaining_s)
+        self._dispatcher.kick(handle)
+        mirror = pool.mirror
+        if mirror is not None and not request.version and mirror.wants(record.request_id):
+            remaining_s = (deadline - record.arrived_ns) / _NS_PER_S
+            self._loop.call_soon(mirror.copy, pending, remaining_s)
         return pending
 
     def _tap_refusal(self, verdict: Verdict) -> None:
@@ -217,6 +246,10 @@ class RequestPath:
                 )
             deadline = min(deadline, now_ns + slo_ns)
         return deadline
+
+    def configure(self, *, margin_ns: int) -> None:
+        """Takes over another transport margin."""
+        self._margin_ns = margin_ns
 
     def _next_id(self) -> str:
         self._num_arrived += 1
