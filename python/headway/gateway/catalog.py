@@ -158,6 +158,11 @@ class Catalog:
         for name in sorted(touched & self.models.keys()):
             self._choose_split(self.models[name])
 
+    def override_split(self, model: Model, given: "GivenSplit") -> None:
+        """Puts a split in force here until the store's next one comes."""
+        self._given[model.name] = given
+        self._choose_split(model)
+
     def configure(self, settings: GatewaySettings) -> None:
         """Takes over what the configuration says of models; queues keep their bounds."""
         self._settings = settings

@@ -100,6 +100,7 @@ class GatewayProcess:
         self._http = HttpServer(registry=gateway.registry, readiness=self._readiness)
         self._addresses: dict[str, str] = {}
         self._leases: asyncio.Task[None] | None = None
+        self._rollouts: asyncio.Task[None] | None = None
 
     async def start(self) -> dict[str, str]:
         """Opens the ports; returns their addresses as host:port.
@@ -124,6 +125,7 @@ class GatewayProcess:
         await self._data.start()
         await self._control.start()
         self._leases = asyncio.ensure_future(gateway.fleet.watch_leases())
+        self._rollouts = asyncio.ensure_future(gateway.rollouts.run())
         if settings.address_file is not None:
             write_address_file(settings.address_file, addresses)
         self._addresses = addresses
@@ -143,8 +145,8 @@ class GatewayProcess:
             gateway.path.abandon_all()
         # The answers have been given to the server; a second is for their way out.
         await self._data.stop(1.0)
-        if self._leases is not None:
-            self._leases.cancel()
+        for task in filter(None, (self._leases, self._rollouts)):
+            task.cancel()
         await gateway.fleet.close()
         await self._control.stop(1.0)
         await gateway.store.stop()

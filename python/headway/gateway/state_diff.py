@@ -20,10 +20,16 @@ def changes(
     message.state.splits.extend(
         split for split in current.splits if old_splits.get(split.model) != split
     )
+    old_rollouts = {rollout.rollout_id: rollout for rollout in previous.rollouts}
+    message.state.rollouts.extend(
+        each for each in current.rollouts if old_rollouts.get(each.rollout_id) != each
+    )
     if current.gateway != previous.gateway:
         message.state.gateway.CopyFrom(current.gateway)
     present = {replica.replica for replica in current.replicas}
     message.removed_replicas.extend(name for name in old_replicas if name not in present)
+    going_on = {rollout.rollout_id for rollout in current.rollouts}
+    message.ended_rollouts.extend(name for name in old_rollouts if name not in going_on)
     return message if message.ByteSize() > 0 else None
 
 

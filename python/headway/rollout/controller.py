@@ -200,9 +200,7 @@ class Controller:
             self._go_to(max(0, step - 1), f"{decision.test}: {decision.reason}")
             self.record = dataclasses.replace(self.record, phase=machine.PAUSED)
         elif decision.outcome is Outcome.PAUSE:
-            self.record = dataclasses.replace(
-                record, phase=machine.PAUSED, reason=decision.reason
-            )
+            self.record = dataclasses.replace(record, phase=machine.PAUSED, reason=decision.reason)
         return verdict
 
     def _go_to(self, step: int, reason: str) -> None:

@@ -28,8 +28,9 @@ TESTS: Final = ("errors", "rank", "p95", "stalls", "sheds")
 
 
 class Quantiles(Rows):
-    """The baseline's p95 and p99, from blocks that are over: what a tick is judged by, it is not
-    part of.
+    """The baseline's p95 and p99, from blocks that are over.
+
+    What a tick is judged by, it is no part of.
     """
 
     def __init__(self, num_rows: int) -> None:

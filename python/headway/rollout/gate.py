@@ -39,9 +39,7 @@ class Gates(Rows):
         self.baseline_requests[rows] = 0
         self.baseline_errors[rows] = 0
 
-    def score(
-        self, *, typical: Real, typical_active: Mask, p95: Real, p95_active: Mask
-    ) -> None:
+    def score(self, *, typical: Real, typical_active: Mask, p95: Real, p95_active: Mask) -> None:
         """Payoffs of one tick, as of `Evidence`: above 0 speaks against the canary."""
         self.typical.bet(-typical, typical_active)
         self.p95.bet(-p95, p95_active)

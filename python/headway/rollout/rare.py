@@ -59,9 +59,7 @@ class RateTest(Rows):
         self.ratio.bet(part / expected - 1, served & (events > 0))
         b_rate = b_events / np.maximum(b_requests, 1)
         excess = c_rate - self._tolerance * b_rate - self._floor
-        self.difference.bet(
-            excess / (self._tolerance + self._floor), served & (b_requests > 0)
-        )
+        self.difference.bet(excess / (self._tolerance + self._floor), served & (b_requests > 0))
 
     def limit(self) -> Real:
         """The largest rate within tolerance, as known now."""

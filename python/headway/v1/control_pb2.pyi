@@ -111,14 +111,16 @@ class WatchStateRequest(_message.Message):
     def __init__(self, interval: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ...) -> None: ...
 
 class WatchStateResponse(_message.Message):
-    __slots__ = ("state", "snapshot", "removed_replicas")
+    __slots__ = ("state", "snapshot", "removed_replicas", "ended_rollouts")
     STATE_FIELD_NUMBER: _ClassVar[int]
     SNAPSHOT_FIELD_NUMBER: _ClassVar[int]
     REMOVED_REPLICAS_FIELD_NUMBER: _ClassVar[int]
+    ENDED_ROLLOUTS_FIELD_NUMBER: _ClassVar[int]
     state: State
     snapshot: bool
     removed_replicas: _containers.RepeatedScalarFieldContainer[str]
-    def __init__(self, state: _Optional[_Union[State, _Mapping]] = ..., snapshot: _Optional[bool] = ..., removed_replicas: _Optional[_Iterable[str]] = ...) -> None: ...
+    ended_rollouts: _containers.RepeatedScalarFieldContainer[str]
+    def __init__(self, state: _Optional[_Union[State, _Mapping]] = ..., snapshot: _Optional[bool] = ..., removed_replicas: _Optional[_Iterable[str]] = ..., ended_rollouts: _Optional[_Iterable[str]] = ...) -> None: ...
 
 class State(_message.Message):
     __slots__ = ("gateway", "pools", "replicas", "splits", "rollouts")

@@ -82,7 +82,8 @@ class Live:
         The rollout itself is ended by whoever leads; until then no more users are harmed here.
         """
         split = {self.record.baseline_version: 1.0, self.record.canary_version: 0.0}
-        self._catalog.set_split(self._model, split, control_pb2.TRAFFIC_SPLIT_SOURCE_ROLLOUT)
+        source = control_pb2.TRAFFIC_SPLIT_SOURCE_ROLLOUT
+        self._catalog.override_split(self._model, (split, source))
 
     def _arms(self) -> tuple[tuple[str, ArmTap], tuple[str, ArmTap]]:
         return (

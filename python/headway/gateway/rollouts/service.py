@@ -22,12 +22,12 @@ from headway.errors import (
     StoreUnavailable,
 )
 from headway.gateway.catalog import Catalog, Model
+from headway.gateway.rollouts.ledger import Edit, Ledger
 from headway.gateway.rollouts.live import Live
 from headway.gateway.rollouts.shadow import Submit
 from headway.rollout import machine
 from headway.rollout.controller import Controller, first_share
 from headway.rollout.counts import TickCounts
-from headway.rollout.ledger import Ledger
 from headway.rollout.policy import PRESETS, make_policy
 from headway.store.records import Author, RolloutRecord, VerdictRecord
 
@@ -103,7 +103,7 @@ class Rollouts:
             started_at_ns=wall_ns(),
             reason="started by an operator",
         )
-        await self._ledger.start(record, author)
+        await self._ledger.start(record, model.shares, author)
         _log.info("rollout started", extra={"rollout": record.rollout_id, "model": model.name})
         await self._refresh()
         return record
@@ -143,17 +143,26 @@ class Rollouts:
         state = await self._ledger.state(rollout_id)
         return record, None if state is None else Controller(record, state)
 
-    async def list(
+    async def newest(
         self, model: str, *, before_ns: int | None, limit: int
     ) -> Sequence[RolloutRecord]:
         """Rollouts, newest first."""
         return await self._ledger.rollouts(model, before_ns=before_ns, limit=limit)
 
-    async def verdicts(
-        self, rollout_id: str, *, after: int, limit: int
-    ) -> Sequence[VerdictRecord]:
+    async def verdicts(self, rollout_id: str, *, after: int, limit: int) -> Sequence[VerdictRecord]:
         """The trail of a rollout, oldest first. Raises NotFound."""
         return await self._ledger.verdicts(rollout_id, after=after, limit=limit)
+
+    def check_split_is_free(self, model: str) -> None:
+        """Raises FailedPrecondition if a rollout divides the model's traffic."""
+        for record, _ in self.active():
+            if record.model == model:
+                raise FailedPrecondition(
+                    f"rollout {record.rollout_id} divides the traffic of {model}; abort or promote "
+                    "it first",
+                    field="model",
+                    metadata={"type": "ROLLOUT_ACTIVE", "rollout_id": record.rollout_id},
+                )
 
     def active(self) -> list[tuple[RolloutRecord, Controller | None]]:
         """Active rollouts as this gateway knows them, by model."""
@@ -263,15 +272,16 @@ class Rollouts:
                 controller.adopt(stored)
                 verdicts = ()
             live.record = stored
-            _log.info("rollout moved", extra={"rollout": base.rollout_id, "phase": stored.phase,
-                                              "step": stored.step, "why": stored.reason})  # fmt: skip
-        await self._ledger.keep(base.rollout_id, controller.to_plain(), verdicts)
+            where = {"phase": stored.phase, "step": stored.step, "why": stored.reason}
+            _log.info("rollout moved", extra={"rollout": base.rollout_id, **where})
+        await self._ledger.note(verdicts)
+        await self._ledger.keep(base.rollout_id, controller.to_plain())
         if not machine.is_active(live.record):
             live.detach()
             self._live.pop(base.rollout_id, None)
 
     async def _operate(
-        self, rollout_id: str, action: str, author: Author, edit: Any
+        self, rollout_id: str, action: str, author: Author, edit: Edit
     ) -> RolloutRecord:
         record = await self._ledger.change(rollout_id, action, author, edit)
         _log.info("rollout changed", extra={"rollout": rollout_id, "action": action})

@@ -94,7 +94,7 @@ class RolloutMethods:
         """Rollouts, newest first."""
         size = _page_size(request.page_size)
         before_ns = _token(request.page_token)
-        found = await self.rollouts.list(request.model, before_ns=before_ns, limit=size + 1)
+        found = await self.rollouts.newest(request.model, before_ns=before_ns, limit=size + 1)
         shown = found[:size]
         token = str(shown[-1].started_at_ns) if len(found) > size else ""
         return control_pb2.ListRolloutsResponse(
