@@ -37,10 +37,9 @@ def bin_of(latency_ns: int) -> int:
 def bins_of(latencies_ns: npt.NDArray[np.float64]) -> npt.NDArray[np.int64]:
     """Bins of many latencies."""
     logs = np.log(np.maximum(latencies_ns, LOWEST_NS))
-    bins: npt.NDArray[np.int64] = np.minimum((logs - _LOG_LOWEST) * _PER_LOG, _LAST).astype(
-        np.int64
-    )
-    return bins
+    bins = np.minimum((logs - _LOG_LOWEST) * _PER_LOG, _LAST)
+    found: npt.NDArray[np.int64] = bins.astype(np.int64)
+    return found
 
 
 def upper_edge_ns(index: float) -> int:

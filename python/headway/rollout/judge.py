@@ -109,9 +109,8 @@ class SequentialJudge(Rows):
             return self.roll_back(row)
         decision = decide(self._policy, self._rule(row), view)
         held = decision.outcome is Outcome.HOLD and decision.test == "capacity"
-        self.forecast_s[row] = (
-            view.held_by_forecast_s + self._policy.analysis_seconds if held else 0
-        )
+        since_s = view.held_by_forecast_s + self._policy.analysis_seconds
+        self.forecast_s[row] = since_s if held else 0.0
         return self._with_streak(row, decision)
 
     def view(self, row: int) -> StepView:

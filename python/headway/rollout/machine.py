@@ -90,9 +90,8 @@ def ended(record: RolloutRecord, phase: str, reason: str, at_ns: int) -> Rollout
 
 def at_step(record: RolloutRecord, step: int, share: float, reason: str) -> RolloutRecord:
     """The record at another step."""
-    return dataclasses.replace(
-        record, step=step, canary_share=share, reason=reason[:_REASON_LENGTH]
-    )
+    why = reason[:_REASON_LENGTH]
+    return dataclasses.replace(record, step=step, canary_share=share, reason=why)
 
 
 def shares(record: RolloutRecord) -> tuple[tuple[str, float], ...]:

@@ -1,6 +1,7 @@
 """The rules of a rollout. Every setting is checked; every default says why it is what it is."""
 
 from collections.abc import Mapping, Sequence
+from itertools import pairwise
 from typing import Annotated, Any, Final, Literal, Self
 
 from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, field_validator, model_validator
@@ -218,7 +219,7 @@ class _Common(_Settings):
         shares = [step.share for step in steps]
         if not 1 <= len(shares) <= _MAX_STEPS:
             raise ValueError(f"there are {len(shares)} steps below 1; give 1 to {_MAX_STEPS}")
-        if shares[-1] >= LAST or any(a >= b for a, b in zip(shares, shares[1:], strict=False)):
+        if shares[-1] >= LAST or any(a >= b for a, b in pairwise(shares)):
             listed = ", ".join(f"{share:g}" for share in shares)
             raise ValueError(f"shares are {listed}; each must be above the one before, below 1")
         return steps

@@ -42,7 +42,7 @@ class Arm:
         return self._sum(self.weight * (self.index > bins[self.row]))
 
     def _sum(self, values: Real) -> Real:
-        return np.bincount(self.row, values, len(self.requests))
+        return np.bincount(self.row, values, len(self.requests)).astype(np.float64)
 
     @classmethod
     def of(cls, rows: Sequence[ArmCounts]) -> Self:

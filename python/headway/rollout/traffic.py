@@ -158,10 +158,10 @@ class Traffic:
             failed = size * (rng.random(len(row)) < behaviour.error_rate)
         else:
             failed = rng.binomial(size, behaviour.error_rate)
-        requests = np.bincount(row, size, num_rows)
+        requests = np.bincount(row, size, num_rows).astype(np.float64)
         return Arm(
             requests=requests,
-            errors=np.bincount(row, failed, num_rows),
+            errors=np.bincount(row, failed, num_rows).astype(np.float64),
             sheds=np.zeros(num_rows),
             busy_s=busy_s,
             replica_s=replica_s,

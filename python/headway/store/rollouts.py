@@ -1,4 +1,4 @@
-"""What is stored beside a rollout's record: its controller's state, and outcomes under way to it."""
+"""What is stored beside a rollout's record: its controller's state, and outcomes on their way."""
 
 from abc import abstractmethod
 from collections.abc import Mapping, Sequence
