@@ -95,6 +95,8 @@ class Controller:
         self._waiting.add(counts)
         self._waiting_s += seconds
         if counts.dead:
+            self._baseline.add(self._waiting.baseline)
+            self._canary.add(self._waiting.canary)
             return [self._act(Decision(Outcome.ROLL_BACK, "dead", counts.dead), at_ns)]
         sparse = self._rate_per_s < SPARSE_RATE_PER_S
         least_s = self.policy.tick_seconds * (SPARSE_TICKS if sparse else 1)

@@ -15,13 +15,13 @@ import numpy.typing as npt
 LOWEST_NS: Final = 10_000
 """Lower edge of the first bin: 10 us. What is faster counts there."""
 
-RATIO: Final = 1.2 ** (1 / 9)
+RATIO: Final[float] = math.pow(1.2, 1 / 9)
 """Width of a bin, about 2.05 %."""
 
 NUM_BINS: Final = 910
 """Up to 1,000 s; what is slower counts in the last bin."""
 
-_PER_LOG: Final = 1 / math.log(RATIO)
+_PER_LOG: Final[float] = 1 / math.log(RATIO)
 _LOG_LOWEST: Final = math.log(LOWEST_NS)
 _LAST: Final = NUM_BINS - 1
 
@@ -30,8 +30,7 @@ def bin_of(latency_ns: int) -> int:
     """Bin of a latency. O(1), some 150 ns."""
     if latency_ns <= LOWEST_NS:
         return 0
-    found = int((math.log(latency_ns) - _LOG_LOWEST) * _PER_LOG)
-    return found if found < _LAST else _LAST
+    return min(int((math.log(latency_ns) - _LOG_LOWEST) * _PER_LOG), _LAST)
 
 
 def bins_of(latencies_ns: npt.NDArray[np.float64]) -> npt.NDArray[np.int64]:
@@ -44,7 +43,7 @@ def bins_of(latencies_ns: npt.NDArray[np.float64]) -> npt.NDArray[np.int64]:
 
 def upper_edge_ns(index: float) -> int:
     """Upper edge of a bin."""
-    return round(LOWEST_NS * RATIO ** (index + 1))
+    return round(LOWEST_NS * math.pow(RATIO, index + 1))
 
 
 def tolerant_shift(ratio: float) -> int:

@@ -293,9 +293,10 @@ PRESETS: Final[Mapping[str, Mapping[str, Any]]] = {
     "fast": {
         "steps": [
             _fast_step(0.05),
-            _fast_step(0.25, max_latency_ratio=1.5, max_error_rate=0.1),
-            _fast_step(0.5, max_latency_ratio=1.5, max_error_rate=0.05, min_requests=50),
-            _fast_step(0.9, confirms_only=True, min_requests=100),
+            _fast_step(0.25, max_latency_ratio=1.5, max_error_rate=0.05, min_requests=50),
+            _fast_step(0.5, max_latency_ratio=1.5, max_error_rate=0.02, min_requests=100,
+                       needs_p95=True),
+            _fast_step(0.9, confirms_only=True, min_seconds=4, min_requests=200),
         ],
         "analysis_seconds": 1,
         "tick_seconds": 0.2,
