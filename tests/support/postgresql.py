@@ -39,12 +39,20 @@ def programs() -> Path:
     return Path(found).resolve().parent
 
 
-def _unprivileged() -> dict[str, Any]:
-    """PostgreSQL refuses to run as root."""
+def _owner() -> tuple[int, int] | None:
+    """Whom the server runs as; None for whoever runs the tests. PostgreSQL refuses root."""
     if os.geteuid() != 0:
-        return {}
+        return None
     user = pwd.getpwnam("postgres")
-    return {"user": user.pw_uid, "group": user.pw_gid, "extra_groups": []}
+    return user.pw_uid, user.pw_gid
+
+
+def _unprivileged() -> list[str]:
+    """A program before the program: `subprocess` would fork for it, which gRPC's threads forbid."""
+    owner = _owner()
+    if owner is None:
+        return []
+    return ["setpriv", f"--reuid={owner[0]}", f"--regid={owner[1]}", "--clear-groups"]
 
 
 class PostgresServer:
@@ -56,9 +64,9 @@ class PostgresServer:
         with socket.socket() as probe:
             probe.bind(("127.0.0.1", 0))
             self.port: int = probe.getsockname()[1]
-        identity = _unprivileged()
-        if identity:
-            os.chown(self.root, identity["user"], identity["group"])
+        owner = _owner()
+        if owner is not None:
+            os.chown(self.root, *owner)
         self._run("initdb", "-D", self.data, "-U", SUPERUSER, "-A", "trust", "-E", "UTF8",
                   "--locale=C", "--no-sync")  # fmt: skip
 
@@ -101,14 +109,13 @@ class PostgresServer:
     def _run(self, program: str, *arguments: Any) -> None:
         with open(self.root / "output", "ab") as output:
             done = subprocess.run(
-                [programs() / program, *map(str, arguments)],
+                [*_unprivileged(), str(programs() / program), *map(str, arguments)],
                 stdout=output,
                 stderr=output,
                 stdin=subprocess.DEVNULL,
                 cwd="/",
                 timeout=90,
                 check=False,
-                **_unprivileged(),
             )
         if done.returncode != 0:
             log = (self.root / "output").read_text(errors="replace")
