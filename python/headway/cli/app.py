@@ -5,7 +5,17 @@ from typing import NoReturn
 
 import typer
 
-from headway.cli import gateway, infer, key, loadtest, serve, version, worker
+from headway.cli import (
+    gateway,
+    infer,
+    key,
+    loadtest,
+    rollout,
+    serve,
+    verify_rollout,
+    version,
+    worker,
+)
 from headway.cli.config import config
 
 EPILOG = """
@@ -19,6 +29,7 @@ headway loadtest --clients 32 --seconds 20
 
 RUN = "Run"
 USE = "Use"
+OPERATE = "Operate"
 SET_UP = "Set up"
 
 app = typer.Typer(
@@ -36,6 +47,10 @@ app.command(epilog=gateway.EPILOG, rich_help_panel=RUN)(gateway.gateway)
 app.command(epilog=worker.EPILOG, rich_help_panel=RUN)(worker.worker)
 app.command(epilog=infer.EPILOG, rich_help_panel=USE)(infer.infer)
 app.command(epilog=loadtest.EPILOG, rich_help_panel=USE)(loadtest.loadtest)
+app.add_typer(rollout.rollouts, name="rollout", rich_help_panel=OPERATE)
+app.command(name="verify-rollout", epilog=verify_rollout.EPILOG, rich_help_panel=OPERATE)(
+    verify_rollout.verify_rollout
+)
 app.add_typer(config, name="config", rich_help_panel=SET_UP)
 app.add_typer(key.keys, name="key", rich_help_panel=SET_UP)
 app.command(rich_help_panel=SET_UP)(version.version)

@@ -294,8 +294,9 @@ PRESETS: Final[Mapping[str, Mapping[str, Any]]] = {
         "steps": [
             _fast_step(0.05),
             _fast_step(0.25, max_latency_ratio=1.5, max_error_rate=0.05, min_requests=50),
-            _fast_step(0.5, max_latency_ratio=1.5, max_error_rate=0.02, min_requests=100,
-                       needs_p95=True),
+            _fast_step(
+                0.5, max_latency_ratio=1.5, max_error_rate=0.02, min_requests=100, needs_p95=True
+            ),
             _fast_step(0.9, confirms_only=True, min_seconds=4, min_requests=200),
         ],
         "analysis_seconds": 1,

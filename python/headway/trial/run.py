@@ -113,8 +113,7 @@ async def run_trial(
                 laying_on.cancel()
                 await asyncio.gather(laying_on, return_exceptions=True)
         finally:
-            for connection in (control, *streams):
-                await connection.close()
+            await asyncio.gather(control.close(), *(stream.close() for stream in streams))
 
 
 async def _until_ready(control: ControlClient, trial: Trial, clock: Clock) -> None:
@@ -167,5 +166,3 @@ async def _roll_out(
         offered=load.tally.offered,
         ok=load.tally.ok,
     )
-
-

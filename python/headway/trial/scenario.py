@@ -68,7 +68,7 @@ TRIALS: Final[Mapping[str, Trial]] = {
         Trial(
             "starved", "as fast, but one replica for the work of three", "rolled_back",
             frozenset({"capacity"}),
-            device={"max_requests": 1, "intercept_ms": 10.0, "jitter_ratio": 0.02},
+            device={"max_requests": 1, "intercept_ms": 11.4, "jitter_ratio": 0.02},
             speeds=(1.0, 1.0, 1.0), canary_speeds=(1.0,),
         ),
         Trial(
