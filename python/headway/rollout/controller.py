@@ -11,7 +11,6 @@ from headway.rollout import machine
 from headway.rollout.classic import ClassicJudge
 from headway.rollout.counts import TickCounts
 from headway.rollout.decision import Decision, Outcome, StepView
-from headway.rollout.gate import CLEAN_LOG
 from headway.rollout.judge import SequentialJudge
 from headway.rollout.judges import Judge, make_judge
 from headway.rollout.machine import SHADOW_STEP
@@ -175,18 +174,10 @@ class Controller:
         return decision
 
     def _analyse_shadow(self) -> Decision:
-        shadow, view = self.policy.shadow, self.view()
-        assert shadow is not None  # there is a shadow step
-        if view.elapsed_s < shadow.min_seconds or view.requests < shadow.min_requests:
-            return Decision(
-                Outcome.HOLD,
-                "policy",
-                f"shadow: {view.elapsed_s:.0f} of {shadow.min_seconds:.0f} s, {view.requests:.0f} "
-                f"of {shadow.min_requests} copies answered",
-            )
-        if max(view.logs.values()) > CLEAN_LOG:
-            return Decision(Outcome.HOLD, "evidence", "shadow: a test is suspicious")
-        return Decision(Outcome.ADVANCE, "evidence", "shadow: nothing speaks against it")
+        decision = self.judge.analyse(0)
+        if decision.outcome is not Outcome.PROMOTE:
+            return decision
+        return Decision(Outcome.ADVANCE, decision.test, f"shadow: {decision.reason}")
 
     def _act(self, decision: Decision, at_ns: int) -> VerdictRecord:
         verdict = self._verdict(decision, at_ns)
@@ -268,15 +259,27 @@ def _split_budget(
 def _shadow_policy(
     policy: SequentialPolicy | ClassicPolicy, shadow: ShadowPolicy, probability: float
 ) -> SequentialPolicy:
+    step = Step(
+        share=min(shadow.share, 0.99),
+        min_seconds=shadow.min_seconds,
+        min_requests=shadow.min_requests,
+        max_error_rate=shadow.max_error_rate,
+        max_latency_ratio=shadow.max_latency_ratio,
+        max_seconds=max(shadow.max_seconds, shadow.min_seconds),
+        on_inconclusive="advance_if_clean",
+    )
     return SequentialPolicy(
-        steps=(Step(share=min(shadow.share, 0.99), min_seconds=0, confirms_only=True),),
+        steps=(step,),
         analysis_seconds=policy.analysis_seconds,
         tick_seconds=policy.tick_seconds,
         warmup_seconds=policy.warmup_seconds,
+        no_data=policy.no_data,
+        no_data_seconds=policy.no_data_seconds,
         latency_tolerance=policy.latency_tolerance,
         error_tolerance=policy.error_tolerance,
         error_floor=policy.error_floor,
-        capacity=policy.capacity,
+        # Behind the shadow step there is a small share, not all traffic.
+        capacity=policy.capacity.model_copy(update={"forecast": False}),
         false_rollback_probability=probability,
     )
 

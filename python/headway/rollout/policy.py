@@ -136,6 +136,15 @@ class ShadowPolicy(_Settings):
     share: Share = Field(default=0.05, description="Share of unpinned requests that are copied.")
     min_seconds: float = Field(default=300, ge=0, le=30 * 86_400, description="Least time, in s.")
     min_requests: int = Field(default=100, ge=1, le=10**9, description="Least copies answered.")
+    max_error_rate: Share = Field(
+        default=0.05, description="To leave it, upper 99 % bound of its error rate."
+    )
+    max_latency_ratio: float = Field(
+        default=2.0, gt=1, le=100, description="To leave it, bound of its typical latency."
+    )
+    max_seconds: Seconds = Field(
+        default=900, description="When evidence is short after so long, in s, it goes on if clean."
+    )
     max_inflight: int = Field(
         default=16,
         ge=1,
