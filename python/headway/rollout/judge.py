@@ -1,6 +1,7 @@
 """Judges rollouts tick by tick with the sequential tests: the state between two decisions."""
 
 from collections.abc import Mapping
+from typing import Any
 
 import numpy as np
 
@@ -12,7 +13,7 @@ from headway.rollout.decision import (
     decide,
     on_crossing,
 )
-from headway.rollout.evidence import Evidence, log_bounds
+from headway.rollout.evidence import TESTS, Evidence, log_bounds
 from headway.rollout.gate import GATE_LOG, Gates
 from headway.rollout.grid import strict_shift
 from headway.rollout.load import LoadMeter
@@ -51,9 +52,12 @@ class SequentialJudge(Rows):
         self.requests: Real = np.zeros(num_rows)
         self.forecast_s: Real = np.zeros(num_rows)
         self.streak: Whole = constant(num_rows, 0)
+        # Of all rows at once, until the next change: thousands of rows are analysed one by one.
+        self._read: dict[str, Real] = {}
 
     def enter_step(self, rows: Mask, step: int) -> None:
         """These rollouts are at `step` from here on."""
+        self._read.clear()
         self.evidence.enter_step(rows, step)
         self.gates.enter_step(rows)
         self.baseline_load.enter_step(rows)
@@ -66,10 +70,12 @@ class SequentialJudge(Rows):
 
     def begin_block(self, rows: Mask) -> None:
         """An analysis interval is over."""
+        self._read.clear()
         self.evidence.begin_block(rows)
 
     def score(self, tick: Tick, active: Mask | None = None) -> None:
         """One tick; rollouts that are not `active` have an empty one."""
+        self._read.clear()
         active = np.ones(len(self.step), dtype=bool) if active is None else active
         self.elapsed_s[active] += tick.seconds
         served = tick.canary.requests > 0
@@ -93,7 +99,7 @@ class SequentialJudge(Rows):
 
     def crossed(self) -> Mask:
         """Rollouts in which some test refutes "within tolerance"."""
-        logs = self.evidence.logs()
+        logs = self._logs()
         found: Mask = np.logical_or.reduce([logs[t] >= bound for t, bound in self._bounds.items()])
         return found
 
@@ -117,7 +123,8 @@ class SequentialJudge(Rows):
         """What a decision is made from."""
         step = int(self.step[row])
         shares = [*self._shares, 1.0]
-        logs = {test: float(log[row]) for test, log in self.evidence.logs().items()}
+        read = self._logs()
+        logs = {test: float(read[test][row]) for test in TESTS}
         policy = self._policy
         tolerated = policy.error_tolerance * self.gates.baseline_rate(row)
         return StepView(
@@ -130,8 +137,8 @@ class SequentialJudge(Rows):
             logs=logs,
             error_bound=self.gates.error_bound(row),
             error_limit=max(policy.error_floor, tolerated),
-            typical_met=bool(self.gates.typical.log_total()[row] >= GATE_LOG),
-            p95_met=bool(self.gates.p95.log_total()[row] >= GATE_LOG),
+            typical_met=bool(read["gate typical"][row] >= GATE_LOG),
+            p95_met=bool(read["gate p95"][row] >= GATE_LOG),
             baseline=self.baseline_load.read(row),
             canary=self.canary_load.read(row),
             held_by_forecast_s=float(self.forecast_s[row]),
@@ -140,6 +147,23 @@ class SequentialJudge(Rows):
     def bounds(self) -> Mapping[str, float]:
         """Logarithm of the e-value at which each test rolls back."""
         return self._bounds
+
+    def keep(self, rows: Mask) -> None:
+        """Drops all other rows."""
+        super().keep(rows)
+        self._read.clear()
+
+    def restore(self, plain: Mapping[str, Any]) -> None:
+        """Takes back what `to_plain` gave."""
+        super().restore(plain)
+        self._read.clear()
+
+    def _logs(self) -> Mapping[str, Real]:
+        if not self._read:
+            self._read.update(self.evidence.logs())
+            self._read["gate typical"] = self.gates.typical.log_total()
+            self._read["gate p95"] = self.gates.p95.log_total()
+        return self._read
 
     def _rule(self, row: int) -> Step:
         return self._policy.steps[int(self.step[row])]

@@ -45,7 +45,8 @@ class Wealth(Rows):
 
     def log_total(self) -> Real:
         """Logarithm of the whole capital of each row."""
-        total: Real = np.logaddexp.reduce(self.logs, axis=1)
+        largest = self.logs.max(axis=1)
+        total: Real = largest + np.log(np.exp(self.logs - largest[:, None]).sum(axis=1))
         return total
 
 

@@ -91,9 +91,7 @@ IDLE = Load(utilisation=0.4, busy_s_per_request=0.02, replicas=3, requests_per_s
 def test_a_saturated_canary_is_told_from_a_slow_one(
     name: str, canary: Load, test: str, named: str, said: str
 ) -> None:
-    view = dataclasses.replace(
-        GOOD, logs={**GOOD.logs, test: 9.0}, baseline=IDLE, canary=canary
-    )
+    view = dataclasses.replace(GOOD, logs={**GOOD.logs, test: 9.0}, baseline=IDLE, canary=canary)
     decision = on_crossing(test, view, policy().capacity)
     assert (decision.outcome, decision.test) == (Outcome.ROLL_BACK, named), name
     assert said in decision.reason

@@ -40,9 +40,7 @@ def test_the_classic_policy_has_its_streaks() -> None:
 
 
 def test_settings_are_laid_over_a_preset() -> None:
-    policy = make_policy(
-        "fast", {"steps": [0.1, 0.9, 1], "capacity": {"on_capacity": "step_back"}}
-    )
+    policy = make_policy("fast", {"steps": [0.1, 0.9, 1], "capacity": {"on_capacity": "step_back"}})
     assert [step.share for step in policy.steps] == [0.1, 0.9]
     assert policy.analysis_seconds == 1
     assert policy.capacity.on_capacity == "step_back"

@@ -69,7 +69,11 @@ class Ledger:
                 split = SplitRecord(record.model, machine.shares(record), "rollout")
                 await change.put_split(split, SplitRecord(record.model, before))
         except IntegrityError as error:
-            raise await self._already_active(record.model) from error
+            await self.check_none_active(record.model)
+            raise FailedPrecondition(
+                f"another rollout of {record.model} was active a moment ago; start again",
+                field="model",
+            ) from error
         await self._catch_up()
 
     async def change(
@@ -126,19 +130,15 @@ class Ledger:
         posted = await self._store.collect_outcomes(rollout_id)
         return [TickCounts.from_plain(plain) for plain in posted]
 
-    async def _already_active(self, model: str) -> FailedPrecondition:
-        found = await self._store.rollouts(model=model, active_only=True)
-        if not found:
-            return FailedPrecondition(
-                f"another rollout of {model} was active a moment ago; start again", field="model"
+    async def check_none_active(self, model: str) -> None:
+        """Raises FailedPrecondition if the model has an active rollout."""
+        for other in await self._store.rollouts(model=model, active_only=True):
+            raise FailedPrecondition(
+                f"rollout {other.rollout_id} of {model} ({other.baseline_version} to "
+                f"{other.canary_version}) is {other.phase}; wait for its end, or abort it first",
+                field="model",
+                metadata={"type": "ROLLOUT_ACTIVE", "rollout_id": other.rollout_id},
             )
-        other = found[0]
-        return FailedPrecondition(
-            f"rollout {other.rollout_id} of {model} ({other.baseline_version} to "
-            f"{other.canary_version}) is {other.phase}; wait for its end, or abort it first",
-            field="model",
-            metadata={"type": "ROLLOUT_ACTIVE", "rollout_id": other.rollout_id},
-        )
 
 
 def _not_found(rollout_id: str) -> NotFound:

@@ -88,6 +88,7 @@ class Rollouts:
         """
         policy = checked_policy(preset, settings)
         model = self._model(model_name)
+        await self._ledger.check_none_active(model.name)
         baseline = _baseline(model)
         _check_versions(model, baseline, canary)
         step, share = first_share(policy)
