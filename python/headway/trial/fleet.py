@@ -28,12 +28,15 @@ class Processes:
         self._clock = clock
         self._running: dict[str, subprocess.Popen[bytes]] = {}
 
-    async def start_gateway(self) -> Addresses:
-        """Starts a gateway on free ports, with a store of its own. Raises StartupError."""
-        file = self._folder / "gateway.json"
-        store = f"sqlite:///{self._folder / 'control.db'}"
+    async def start_gateway(self, name: str = "gateway", store_url: str = "") -> Addresses:
+        """Starts a gateway on free ports. Raises StartupError.
+
+        `store_url`: default an SQLite file in the folder.
+        """
+        file = self._folder / f"{name}.json"
+        store = store_url or f"sqlite:///{self._folder / 'control.db'}"
         self._start(
-            "gateway",
+            name,
             ("gateway", "--port=0", "--control-port=0", "--http-port=0", "--insecure-no-auth",
              f"--address-file={file}"),
             {"HEADWAY_GATEWAY__STORE": json.dumps({"url": store}),
@@ -41,21 +44,27 @@ class Processes:
         )  # fmt: skip
         give_up_ns = self._clock.now_ns() + _START_NS
         while (addresses := Addresses.read(file)) is None:
-            if self._running["gateway"].poll() is not None or self._clock.now_ns() > give_up_ns:
-                raise StartupError(f"the gateway did not start; see {self._log('gateway')}")
+            if self._running[name].poll() is not None or self._clock.now_ns() > give_up_ns:
+                raise StartupError(f"the gateway did not start; see {self._log(name)}")
             await self._clock.sleep(_POLL_NS)
         return addresses
 
     def start_worker(
-        self, name: str, version: str, runtime: Mapping[str, Any], speed: float, control: str
+        self, name: str, version: str, runtime: Mapping[str, Any], speed: float, *controls: str
     ) -> None:
-        """Starts a worker that joins the gateway at `control`."""
+        """Starts a worker that joins the gateways at `controls`."""
         model = {"model": MODEL, "version": version, "runtime": dict(runtime), "speed": speed}
         self._start(
             name,
-            ("worker", f"--id={name}", f"--gateway={control}"),
+            ("worker", f"--id={name}", *(f"--gateway={control}" for control in controls)),
             {"HEADWAY_WORKER__MODELS": json.dumps([model]), "HEADWAY_WORKER__DRAIN_SECONDS": "1"},
         )
+
+    def kill(self, name: str) -> None:
+        """Ends a process without warning."""
+        process = self._running.pop(name)
+        process.kill()
+        process.wait()
 
     async def stop(self) -> None:
         """Stops all, workers first; kills what does not end."""
