@@ -10,8 +10,10 @@ from headway.cli import (
     infer,
     key,
     loadtest,
+    operate,
     rollout,
     serve,
+    tenant,
     verify_rollout,
     version,
     worker,
@@ -38,7 +40,6 @@ app = typer.Typer(
     epilog=EPILOG,
     no_args_is_help=True,
     rich_markup_mode="rich",
-    add_completion=False,
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
 )
@@ -47,6 +48,14 @@ app.command(epilog=gateway.EPILOG, rich_help_panel=RUN)(gateway.gateway)
 app.command(epilog=worker.EPILOG, rich_help_panel=RUN)(worker.worker)
 app.command(epilog=infer.EPILOG, rich_help_panel=USE)(infer.infer)
 app.command(epilog=loadtest.EPILOG, rich_help_panel=USE)(loadtest.loadtest)
+app.command(epilog=operate.EPILOG, rich_help_panel=OPERATE)(operate.status)
+app.add_typer(operate.replicas, name="replicas", rich_help_panel=OPERATE)
+app.add_typer(operate.split, name="split", rich_help_panel=OPERATE)
+app.add_typer(tenant.tenants, name="tenant", rich_help_panel=OPERATE)
+app.add_typer(tenant.quotas, name="quota", rich_help_panel=OPERATE)
+app.command(epilog=operate.EPILOG, rich_help_panel=OPERATE)(operate.explain)
+app.command("log-level", epilog=operate.EPILOG, rich_help_panel=OPERATE)(operate.log_level)
+app.command(epilog=operate.EPILOG, rich_help_panel=OPERATE)(operate.audit)
 app.add_typer(rollout.rollouts, name="rollout", rich_help_panel=OPERATE)
 app.command(name="verify-rollout", epilog=verify_rollout.EPILOG, rich_help_panel=OPERATE)(
     verify_rollout.verify_rollout

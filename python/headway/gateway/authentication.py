@@ -1,22 +1,16 @@
 """API keys: hw_<key id>_<secret>, kept as hashes, found by key id."""
 
-import hashlib
 import hmac
-import secrets
-import string
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from headway.apikey import KEY_ID_LENGTH, PREFIX, digest_of
 from headway.clock import Clock
 from headway.errors import PermissionDenied, StoreUnavailable, Unauthenticated
 from headway.rpc.interceptors import NEVER_NS, Caller
 
 ROLES: Mapping[str, int] = {"none": 0, "viewer": 1, "operator": 2, "admin": 3}
-_PREFIX = "hw_"
-_KEY_ID_LENGTH = 8
-_SECRET_LENGTH = 43
-_BASE62 = string.digits + string.ascii_uppercase + string.ascii_lowercase
 _RETRY_NS = 1_000_000_000
 _HOW = 'send it as metadata "authorization: Bearer hw_..."; `headway key new` makes one'
 
@@ -28,21 +22,6 @@ class StoredKey:
     key_id: str
     digest: bytes
     caller: Caller
-
-
-def new_key() -> tuple[str, str]:
-    """A fresh API key of 256 random bits, and its id."""
-
-    def draw(length: int) -> str:
-        return "".join(secrets.choice(_BASE62) for _ in range(length))
-
-    key_id = draw(_KEY_ID_LENGTH)
-    return f"{_PREFIX}{key_id}_{draw(_SECRET_LENGTH)}", key_id
-
-
-def digest_of(key: str) -> bytes:
-    """What is kept of a key. It is random enough for one plain hash to hide it."""
-    return hashlib.sha256(key.encode()).digest()
 
 
 class KeyAuthenticator:
@@ -95,8 +74,8 @@ class KeyAuthenticator:
         if not presented:
             raise Unauthenticated(f"no API key; {_HOW}")
         digest = digest_of(presented)
-        end = len(_PREFIX) + _KEY_ID_LENGTH
-        stored = self._keys.get(presented[len(_PREFIX) : end])
+        end = len(PREFIX) + KEY_ID_LENGTH
+        stored = self._keys.get(presented[len(PREFIX) : end])
         # An unknown key id costs the same comparison as a known one with a wrong secret.
         known = stored.digest if stored is not None else bytes(32)
         matches = hmac.compare_digest(digest, known)

@@ -8,9 +8,9 @@ import dataclasses
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from headway.apikey import digest_of, new_key
 from headway.clock import wall_ns
 from headway.errors import FailedPrecondition, NotFound
-from headway.gateway.authentication import digest_of, new_key
 from headway.gateway.catalog import Catalog, Model
 from headway.gateway.directory import Directory
 from headway.gateway.fleet import Fleet

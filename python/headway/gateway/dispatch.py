@@ -95,7 +95,9 @@ class Dispatcher:
         )
         members: dict[int, Pending] = {}
         queued = batch.queued_ns
-        trace = _trace(batch, replica.name, self._live, now_ns)
+        rival = batch.other_replica
+        other = self._replica_of(rival).name if rival >= 0 else ""
+        trace = _trace(batch, replica.name, other, self._live, now_ns)
         for ticket, waited, slack, attempts in zip(
             batch.tickets, queued, batch.slack_ns, batch.attempts, strict=True
         ):
@@ -226,7 +228,9 @@ class Dispatcher:
             pending.fail(now_ns, errors.UpstreamFailure(message + (why or "no time was left")))
 
 
-def _trace(batch: Batch, replica: str, live: Mapping[int, Pending], now_ns: int) -> BatchTrace:
+def _trace(
+    batch: Batch, replica: str, other: str, live: Mapping[int, Pending], now_ns: int
+) -> BatchTrace:
     tickets = batch.tickets
     return BatchTrace(
         batch.id,
@@ -238,6 +242,9 @@ def _trace(batch: Batch, replica: str, live: Mapping[int, Pending], now_ns: int)
         batch.predicted_ns,
         now_ns,
         tuple(live[ticket].request_id for ticket in tickets[:MAX_COMPANIONS]),
+        batch.score_ns,
+        other,
+        batch.other_score_ns,
     )
 
 

@@ -20,13 +20,10 @@ _WHY_CLOSED = {
     inference_pb2.BATCH_REASON_OVERSIZED: "the request is too large to share a batch",
 }
 _ENDED_EARLY = {"DEADLINE_EXPIRED": "expired", "CANCELLED": "cancelled", "DRAINING": "cancelled"}
-_WENT_BACK = {
-    "busy": "The replica said it was busy and did not begin it; that says nothing of its health, "
-    "and the request went back to its place in the queue.",
-    "failed": "The batch failed as a whole{why}; the request went back to the queue, if it had an "
-    "attempt and time left.",
-    "lost": "The connection to the worker was lost before an answer; the request went back to "
-    "the queue, if it had an attempt and time left.",
+_WHAT_FAILED = {
+    "busy": "The replica said it was busy and did not begin it, which says nothing of its health",
+    "failed": "The batch failed as a whole{why}",
+    "lost": "The connection to the worker was lost before an answer",
 }
 
 
@@ -167,9 +164,11 @@ def _attempt(record: Record, number: int) -> Iterator[str]:
             f"{_ms(trace.other_score_ns)}."
         )
     outcome = _attempt_outcome(record, number)
-    if outcome in _WENT_BACK:
+    if outcome in _WHAT_FAILED:
         why = f" ({trace.message})" if trace.message else ""
-        yield _WENT_BACK[outcome].format(why=why)
+        ended = number == len(record.attempts) - 1 and record.outcome not in ("", "ok")
+        then = "no attempt or time was left" if ended else "the request went back to the queue"
+        yield f"{_WHAT_FAILED[outcome].format(why=why)}; {then}."
     elif outcome == "ok" and trace.device_ns:
         yield f"The device took {_ms(trace.device_ns)}{_compared(trace)}."
 

@@ -158,6 +158,8 @@ def _shown(key: str, value: Any) -> str:
         return _UNSET
     if isinstance(value, SecretStr) or is_secret(key.rpartition(".")[2]):
         return MASK
+    if isinstance(value, float):
+        return f"{value:.12g}"
     return masked(str(list(value) if isinstance(value, tuple) else value))[:200]
 
 

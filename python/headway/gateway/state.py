@@ -43,7 +43,13 @@ class StateReader:
         generation: Callable[[], int],
         store: Callable[[], control_pb2.StoreState],
         rollouts: Callable[[], Sequence[tuple[RolloutRecord, Controller | None]]],
+        fill_gauges: Callable[[Gauges], None],
     ) -> None:
+        """Reads nothing yet.
+
+        Args:
+          fill_gauges: adds what the control side knows to a scrape.
+        """
         self._scheduler = scheduler
         self._catalog = catalog
         self._fleet = fleet
@@ -54,6 +60,7 @@ class StateReader:
         self._generation = generation
         self._store = store
         self._rollouts = rollouts
+        self._fill_gauges = fill_gauges
         self._started_wall_ns = wall_ns()
 
     def read(self) -> control_pb2.State:
@@ -92,6 +99,7 @@ class StateReader:
         read = Gauges()
         read.live = self._scheduler.num_live()
         read.config_generation = self._generation()
+        self._fill_gauges(read)
         for pool in self._sorted_pools():
             stats = self._scheduler.pool_stats(pool.handle)
             read.queued.append(

@@ -52,7 +52,7 @@ from headway.store.election import Election, leader_lock
 from headway.store.engine import parse
 from headway.store.follow import Follower
 from headway.store.store import Store
-from headway.telemetry.gateway import GatewayMetrics
+from headway.telemetry.gateway import GatewayMetrics, Gauges
 from headway.telemetry.logging import set_level
 from headway.v1 import control_pb2_grpc, fleet_pb2_grpc, inference_pb2_grpc, worker_pb2
 
@@ -229,6 +229,13 @@ def wire(
         set_level(fresh.log_level)
 
     reloader = Reloader(settings, load, apply)
+
+    def fill_gauges(read: Gauges) -> None:
+        store_state = control_store.describe()
+        read.store_up, read.store_waiting = store_state.up, store_state.waiting_entries
+        read.reloads_refused = reloader.num_refused
+        read.watchers = feed.num_watchers
+
     state = StateReader(
         scheduler,
         catalog,
@@ -240,7 +247,9 @@ def wire(
         generation=lambda: reloader.generation,
         store=control_store.describe,
         rollouts=rollouts.active,
+        fill_gauges=fill_gauges,
     )
+    feed = StateFeed(state.read, clock, max_watchers=settings.max_watchers)
     health = Health()
     _join(fleet, dispatcher, state, health)
     registry = CollectorRegistry()
@@ -265,7 +274,7 @@ def wire(
         directory=directory,
         plane=plane,
         store=control_store,
-        feed=StateFeed(state.read, clock, max_watchers=settings.max_watchers),
+        feed=feed,
         decisions=decisions,
         reloader=reloader,
         rollouts=rollouts,

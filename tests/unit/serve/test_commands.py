@@ -42,15 +42,16 @@ def test_a_gateway_that_starts_again_is_found_where_it_was() -> None:
     assert option(command, "--config") == "headway.toml"
 
 
-def test_the_split_is_given_unless_the_configuration_has_one() -> None:
-    settings = ServeSettings()
-    given = gateway_environment(settings, split_is_configured=False)
+def test_split_and_default_model_are_given_unless_they_are_configured() -> None:
+    given = gateway_environment(ServeSettings(), {"port": 1})
     assert json.loads(given["HEADWAY_GATEWAY__MODELS"]) == {
         "minilm": {"split": {"v1": 0.9, "v2": 0.1}}
     }
-    assert gateway_environment(settings, split_is_configured=True) == {}
+    assert given["HEADWAY_GATEWAY__DEFAULT_MODEL"] == "minilm"
+    configured = {"default_model": "other", "models": {"minilm": {"split": {"v1": 1.0}}}}
+    assert gateway_environment(ServeSettings(), configured) == {}
     own = ServeSettings(split={"v1": 0.5, "v2": 0.5})
-    assert "0.5" in gateway_environment(own, split_is_configured=True)["HEADWAY_GATEWAY__MODELS"]
+    assert list(gateway_environment(own, configured)) == ["HEADWAY_GATEWAY__MODELS"]
 
 
 def test_a_worker_hosts_what_its_replica_says() -> None:
