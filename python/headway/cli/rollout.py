@@ -1,13 +1,13 @@
 """``headway rollout``."""
 
 import sys
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
-from headway.cli import options
+from headway.cli import control, options
 from headway.cli.exits import EXIT_CODES_HELP, Exit, command, usage
 
 if TYPE_CHECKING:
@@ -38,27 +38,26 @@ rollouts = typer.Typer(
     epilog=EPILOG,
 )
 
-ControlAddress = Annotated[
+
+async def _rollouts(client: "ControlClient") -> "Sequence[str]":
+    return [rollout.rollout_id for rollout in await client.rollouts()]
+
+
+RolloutId = Annotated[
     str,
-    typer.Option(
-        "--control",
-        envvar="HEADWAY_CONTROL",
-        metavar="HOST:PORT",
-        help="Control port of a gateway.",
-        rich_help_panel=options.CLIENT,
+    typer.Argument(
+        metavar="ROLLOUT",
+        help="As `headway rollout list` shows.",
+        autocompletion=control.completer(_rollouts),
     ),
 ]
-RolloutId = Annotated[
-    str, typer.Argument(metavar="ROLLOUT", help="As `headway rollout list` shows.")
-]
-_CONTROL = "127.0.0.1:50052"
 _RULES = "Rules"
 
 
 @rollouts.command()
 @command
 def start(
-    model: Annotated[str, typer.Argument(metavar="MODEL", help="Model.", show_default=False)],
+    model: control.Model,
     version: Annotated[
         str, typer.Argument(metavar="VERSION", help="Version to move to.", show_default=False)
     ],
@@ -133,7 +132,7 @@ def start(
         ),
     ] = None,
     look_on: Annotated[bool, typer.Option("--watch", help="Look on until it ends.")] = False,
-    control: ControlAddress = _CONTROL,
+    address: control.Address = control.DEFAULT_ADDRESS,
     api_key: options.ApiKey = None,
     as_json: options.AsJson = False,
 ) -> int:
@@ -158,9 +157,9 @@ def start(
             model, version, preset=preset or chosen, settings=settings
         )
 
-    rollout = _with_client(control, api_key, begin)
+    rollout = _with_client(address, api_key, begin)
     if look_on:
-        return _watch(rollout.rollout_id, control, api_key, as_json)
+        return _watch(rollout.rollout_id, address, api_key, as_json)
     _show_one(rollout, as_json)
     return Exit.OK
 
@@ -169,19 +168,19 @@ def start(
 @command
 def watch(
     rollout_id: RolloutId,
-    control: ControlAddress = _CONTROL,
+    address: control.Address = control.DEFAULT_ADDRESS,
     api_key: options.ApiKey = None,
     as_json: options.AsJson = False,
 ) -> int:
     """Look on until a rollout ends. Leaves with 0 if it was promoted, else with 1."""
-    return _watch(rollout_id, control, api_key, as_json)
+    return _watch(rollout_id, address, api_key, as_json)
 
 
 @rollouts.command()
 @command
 def show(
     rollout_id: RolloutId,
-    control: ControlAddress = _CONTROL,
+    address: control.Address = control.DEFAULT_ADDRESS,
     api_key: options.ApiKey = None,
     as_json: options.AsJson = False,
 ) -> int:
@@ -193,10 +192,10 @@ def show(
     async def read(client: "ControlClient") -> Any:
         return await client.rollout(rollout_id), await client.verdicts(rollout_id)
 
-    rollout, verdicts = _with_client(control, api_key, read)
+    rollout, verdicts = _with_client(address, api_key, read)
     if as_json:
-        trail = [rollout_view.as_json(verdict) for verdict in verdicts]
-        print(json.dumps({"rollout": rollout_view.as_json(rollout), "verdicts": trail}))
+        trail = [control.plain(verdict) for verdict in verdicts]
+        print(json.dumps({"rollout": control.plain(rollout), "verdicts": trail}))
         return Exit.OK
     console = _console()
     console.print(rollout_view.rollout_panel(rollout))
@@ -208,57 +207,56 @@ def show(
 @command
 def list_rollouts(
     model: Annotated[str, typer.Option(metavar="NAME", help="Only of this model.")] = "",
-    control: ControlAddress = _CONTROL,
+    address: control.Address = control.DEFAULT_ADDRESS,
     api_key: options.ApiKey = None,
     as_json: options.AsJson = False,
 ) -> int:
     """Rollouts, newest first."""
-    import json
-
     from headway.cli import rollout_view
 
-    found = _with_client(control, api_key, lambda client: client.rollouts(model))
-    if as_json:
-        print(json.dumps([rollout_view.as_json(rollout) for rollout in found]))
-    else:
-        _console().print(rollout_view.rollout_table(found) if found else "no rollouts yet")
-    return Exit.OK
+    return control.ask(
+        lambda client: client.rollouts(model),
+        rollout_view.rollout_table,
+        address=address,
+        api_key=api_key,
+        as_json=as_json,
+    )
 
 
 @rollouts.command()
 @command
 def pause(
     rollout_id: RolloutId,
-    control: ControlAddress = _CONTROL,
+    address: control.Address = control.DEFAULT_ADDRESS,
     api_key: options.ApiKey = None,
     as_json: options.AsJson = False,
 ) -> int:
     """Hold a rollout where it is. Its tests go on, and may still roll it back."""
-    return _act(control, api_key, as_json, lambda client: client.pause_rollout(rollout_id))
+    return _act(address, api_key, as_json, lambda client: client.pause_rollout(rollout_id))
 
 
 @rollouts.command()
 @command
 def resume(
     rollout_id: RolloutId,
-    control: ControlAddress = _CONTROL,
+    address: control.Address = control.DEFAULT_ADDRESS,
     api_key: options.ApiKey = None,
     as_json: options.AsJson = False,
 ) -> int:
     """Let a paused rollout go on."""
-    return _act(control, api_key, as_json, lambda client: client.resume_rollout(rollout_id))
+    return _act(address, api_key, as_json, lambda client: client.resume_rollout(rollout_id))
 
 
 @rollouts.command()
 @command
 def promote(
     rollout_id: RolloutId,
-    control: ControlAddress = _CONTROL,
+    address: control.Address = control.DEFAULT_ADDRESS,
     api_key: options.ApiKey = None,
     as_json: options.AsJson = False,
 ) -> int:
     """End a rollout with all traffic on the new version, whatever the evidence."""
-    return _act(control, api_key, as_json, lambda client: client.promote_rollout(rollout_id))
+    return _act(address, api_key, as_json, lambda client: client.promote_rollout(rollout_id))
 
 
 @rollouts.command()
@@ -266,12 +264,12 @@ def promote(
 def abort(
     rollout_id: RolloutId,
     reason: Annotated[str, typer.Option(metavar="TEXT", help="For the record.")] = "",
-    control: ControlAddress = _CONTROL,
+    address: control.Address = control.DEFAULT_ADDRESS,
     api_key: options.ApiKey = None,
     as_json: options.AsJson = False,
 ) -> int:
     """End a rollout with all traffic on the old version."""
-    return _act(control, api_key, as_json, lambda client: client.abort_rollout(rollout_id, reason))
+    return _act(address, api_key, as_json, lambda client: client.abort_rollout(rollout_id, reason))
 
 
 @rollouts.command()
@@ -324,17 +322,20 @@ def _figures_line(figures: "Figures") -> str:
 
 
 def _act(
-    control: str,
+    address: str,
     api_key: str | None,
     as_json: bool,
     action: "Callable[[ControlClient], Coroutine[Any, Any, Rollout]]",
 ) -> int:
-    _show_one(_with_client(control, api_key, action), as_json)
-    return Exit.OK
+    from headway.cli import rollout_view
+
+    return control.ask(
+        action, rollout_view.rollout_panel, address=address, api_key=api_key, as_json=as_json
+    )
 
 
 def _with_client(
-    control: str,
+    address: str,
     api_key: str | None,
     action: "Callable[[ControlClient], Coroutine[Any, Any, Any]]",
 ) -> Any:
@@ -343,13 +344,13 @@ def _with_client(
     from headway.client import ControlClient
 
     async def run() -> Any:
-        async with ControlClient(control, api_key=api_key) as client:
+        async with ControlClient(address, api_key=api_key) as client:
             return await action(client)
 
     return asyncio.run(run())
 
 
-def _watch(rollout_id: str, control: str, api_key: str | None, as_json: bool) -> int:
+def _watch(rollout_id: str, address: str, api_key: str | None, as_json: bool) -> int:
     import json
 
     from rich.live import Live
@@ -364,7 +365,7 @@ def _watch(rollout_id: str, control: str, api_key: str | None, as_json: bool) ->
         with Live(console=_console(), auto_refresh=False) as live:
             while True:
                 if as_json:
-                    print(json.dumps(rollout_view.as_json(rollout)), flush=True)
+                    print(json.dumps(control.plain(rollout)), flush=True)
                 else:
                     live.update(rollout_view.rollout_panel(rollout), refresh=True)
                 if rollout.HasField("ended_at"):
@@ -372,7 +373,7 @@ def _watch(rollout_id: str, control: str, api_key: str | None, as_json: bool) ->
                 await clock.sleep(1_000_000_000)
                 rollout = await client.rollout(rollout_id)
 
-    rollout = _with_client(control, api_key, follow)
+    rollout = _with_client(address, api_key, follow)
     return Exit.OK if rollout_view.phase_name(rollout) == "promoted" else Exit.FAILED
 
 
@@ -382,7 +383,7 @@ def _show_one(rollout: "Rollout", as_json: bool) -> None:
     from headway.cli import rollout_view
 
     if as_json:
-        print(json.dumps(rollout_view.as_json(rollout)))
+        print(json.dumps(control.plain(rollout)))
     else:
         _console().print(rollout_view.rollout_panel(rollout))
 

@@ -3,7 +3,6 @@
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
-from google.protobuf import json_format
 from rich.console import Group, RenderableType
 from rich.panel import Panel
 from rich.table import Table
@@ -27,16 +26,10 @@ def phase_name(rollout: control_pb2.Rollout) -> str:
     return name.replace("_", " ").lower()
 
 
-def as_json(message: Any) -> Mapping[str, Any]:
-    """A message for programs, with the names of the proto."""
-    plain: Mapping[str, Any] = json_format.MessageToDict(
-        message, preserving_proto_field_name=True, always_print_fields_with_no_presence=True
-    )
-    return plain
-
-
 def rollout_table(rollouts: Sequence[control_pb2.Rollout]) -> RenderableType:
     """Rollouts, one a line."""
+    if not rollouts:
+        return "[dim]no rollouts yet[/dim]"
     table = Table("rollout", "model", "from", "to", "phase", "share", "started", "why", box=None)
     for rollout in rollouts:
         phase = phase_name(rollout)

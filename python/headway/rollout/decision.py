@@ -102,7 +102,7 @@ def _short_of_replicas(view: StepView, policy: CapacityPolicy) -> bool:
     base, canary = view.baseline, view.canary
     dearer = canary.busy_s_per_request > policy.cost_tolerance * base.busy_s_per_request > 0
     return (
-        canary.utilisation >= policy.high_utilisation
+        canary.utilisation >= policy.named_utilisation
         and canary.utilisation - base.utilisation >= policy.least_excess
         and not dearer
     )

@@ -118,7 +118,7 @@ class Figures:
     """What came out of one case.
 
     Attributes:
-      outcomes: runs by outcome; `tests`: rolled-back runs by what decided.
+      outcomes: runs by outcome; `tests`: those not promoted, by what decided or held them.
       false_bound: upper 95 % bound of the share rolled back.
       minutes, p90_minutes, canary_requests: of runs with the wanted outcome.
     """
@@ -152,7 +152,7 @@ def measure(name: str, *, num_runs: int, seed: int) -> Figures:
 def summarise(name: str, case: Case, runs: Sequence[Run]) -> Figures:
     """The figures of some runs."""
     outcomes = Counter(run.outcome for run in runs)
-    tests = Counter(run.test for run in runs if run.outcome == "rolled_back")
+    tests = Counter(run.test for run in runs if run.outcome != "promoted")
     wanted = sorted(run.minutes for run in runs if run.outcome == case.wanted)
     requests = [run.canary_requests for run in runs if run.outcome == case.wanted]
     return Figures(

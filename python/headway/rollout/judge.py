@@ -16,7 +16,7 @@ from headway.rollout.decision import (
 from headway.rollout.evidence import TESTS, Evidence, log_bounds
 from headway.rollout.gate import GATE_LOG, Gates
 from headway.rollout.grid import strict_shift
-from headway.rollout.load import LoadMeter
+from headway.rollout.load import LoadMeter, busier
 from headway.rollout.policy import SequentialPolicy, Step
 from headway.rollout.rare import constant
 from headway.rollout.rows import Mask, Real, Rows, Whole
@@ -126,6 +126,7 @@ class SequentialJudge(Rows):
         read = self._logs()
         logs = {test: float(read[test][row]) for test in TESTS}
         policy = self._policy
+        baseline, canary = busier(self.baseline_load, self.canary_load, row)
         tolerated = policy.error_tolerance * self.gates.baseline_rate(row)
         return StepView(
             step=step,
@@ -139,8 +140,8 @@ class SequentialJudge(Rows):
             error_limit=max(policy.error_floor, tolerated),
             typical_met=bool(read["gate typical"][row] >= GATE_LOG),
             p95_met=bool(read["gate p95"][row] >= GATE_LOG),
-            baseline=self.baseline_load.read(row),
-            canary=self.canary_load.read(row),
+            baseline=baseline,
+            canary=canary,
             held_by_forecast_s=float(self.forecast_s[row]),
         )
 

@@ -98,9 +98,15 @@ def default_step(share: float) -> Step:
 class CapacityPolicy(_Settings):
     """Tells a canary that has too few replicas from one that is slow."""
 
+    named_utilisation: Share = Field(
+        default=0.6,
+        description="Share of device time in use from which a canary beyond tolerance in latency "
+        "is named short of replicas. Default 0.6: by M/D/1, 1 + u / (2 (1 - u)), a device in use "
+        "at 0.6 answers 1.24 times as slowly as one at 0.45, so queueing alone explains it.",
+    )
     high_utilisation: Share = Field(
         default=0.75,
-        description="Share of device time in use from which queueing alone explains latency.",
+        description="Share of device time in use that the forecast does not let it exceed.",
     )
     least_excess: Share = Field(
         default=0.15,

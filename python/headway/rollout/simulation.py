@@ -24,7 +24,7 @@ class Run:
 
     Attributes:
       outcome: promoted, rolled_back or open.
-      test: what decided.
+      test: what decided; for an open one, what held it last.
       minutes: time to its end.
       canary_requests: of the whole rollout.
     """
@@ -80,6 +80,7 @@ class _Simulation:
         self._requests = np.zeros(num_runs)
         self._now_s = 0.0
         self._ended: dict[int, Run] = {}
+        self._last_test: dict[int, str] = {}
         self._judge.enter_step(np.ones(num_runs, dtype=bool), 0)
 
     def run(self, max_minutes: float) -> list[Run]:
@@ -96,7 +97,7 @@ class _Simulation:
                 self._judge.begin_block(np.ones(len(self._run), dtype=bool))
                 self._analyse()
         for row in range(len(self._run)):
-            self._note(row, OPEN, "policy")
+            self._note(row, OPEN, self._last_test.get(int(self._run[row]), "policy"))
         return [self._ended[run] for run in sorted(self._ended)]
 
     def _end(self, rows: "np.ndarray[tuple[int], np.dtype[np.int64]]") -> None:
@@ -112,6 +113,7 @@ class _Simulation:
         forward: dict[int, list[int]] = {}
         for row in range(len(self._run)):
             decision = self._forced(row, self._judge.analyse(row))
+            self._last_test[int(self._run[row])] = decision.test
             if decision.outcome is Outcome.ADVANCE:
                 forward.setdefault(int(self._judge.step[row]) + 1, []).append(row)
             elif decision.outcome in (Outcome.PROMOTE, Outcome.ROLL_BACK, Outcome.STEP_BACK):
