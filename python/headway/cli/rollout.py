@@ -8,7 +8,14 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 import typer
 
 from headway.cli import control, options
-from headway.cli.exits import EXIT_CODES_HELP, Exit, command, usage
+from headway.cli.exits import (
+    EXIT_CODES_HELP,
+    Exit,
+    code_of,
+    command,
+    error_as_json,
+    usage,
+)
 
 if TYPE_CHECKING:
     from headway.client import ControlClient
@@ -157,7 +164,7 @@ def start(
             model, version, preset=preset or chosen, settings=settings
         )
 
-    rollout = _with_client(address, api_key, begin)
+    rollout = _with_client(address, api_key, begin, as_json=as_json)
     if look_on:
         return _watch(rollout.rollout_id, address, api_key, as_json)
     _show_one(rollout, as_json)
@@ -192,7 +199,7 @@ def show(
     async def read(client: "ControlClient") -> Any:
         return await client.rollout(rollout_id), await client.verdicts(rollout_id)
 
-    rollout, verdicts = _with_client(address, api_key, read)
+    rollout, verdicts = _with_client(address, api_key, read, as_json=as_json)
     if as_json:
         trail = [control.plain(verdict) for verdict in verdicts]
         print(json.dumps({"rollout": control.plain(rollout), "verdicts": trail}))
@@ -212,15 +219,16 @@ def list_rollouts(
     as_json: options.AsJson = False,
 ) -> int:
     """Rollouts, newest first."""
+    import json
+
     from headway.cli import rollout_view
 
-    return control.ask(
-        lambda client: client.rollouts(model),
-        rollout_view.rollout_table,
-        address=address,
-        api_key=api_key,
-        as_json=as_json,
-    )
+    found = _with_client(address, api_key, lambda c: c.rollouts(model), as_json=as_json)
+    if as_json:
+        print(json.dumps(control.plain(found)))
+    else:
+        _console().print(rollout_view.rollout_table(found))
+    return Exit.OK
 
 
 @rollouts.command()
@@ -327,27 +335,35 @@ def _act(
     as_json: bool,
     action: "Callable[[ControlClient], Coroutine[Any, Any, Rollout]]",
 ) -> int:
-    from headway.cli import rollout_view
-
-    return control.ask(
-        action, rollout_view.rollout_panel, address=address, api_key=api_key, as_json=as_json
-    )
+    rollout = _with_client(address, api_key, action, as_json=as_json)
+    _show_one(rollout, as_json)
+    return Exit.OK
 
 
 def _with_client(
     address: str,
     api_key: str | None,
     action: "Callable[[ControlClient], Coroutine[Any, Any, Any]]",
+    *,
+    as_json: bool = False,
 ) -> Any:
+    """What an action gives; an error ends the command, told in the form that was asked for."""
     import asyncio
 
     from headway.client import ControlClient
+    from headway.errors import HeadwayError
 
     async def run() -> Any:
         async with ControlClient(address, api_key=api_key) as client:
             return await action(client)
 
-    return asyncio.run(run())
+    try:
+        return asyncio.run(run())
+    except HeadwayError as error:
+        if not as_json:
+            raise
+        print(error_as_json(error))
+        raise typer.Exit(int(code_of(error))) from error
 
 
 def _watch(rollout_id: str, address: str, api_key: str | None, as_json: bool) -> int:
@@ -373,7 +389,7 @@ def _watch(rollout_id: str, address: str, api_key: str | None, as_json: bool) ->
                 await clock.sleep(1_000_000_000)
                 rollout = await client.rollout(rollout_id)
 
-    rollout = _with_client(address, api_key, follow)
+    rollout = _with_client(address, api_key, follow, as_json=as_json)
     return Exit.OK if rollout_view.phase_name(rollout) == "promoted" else Exit.FAILED
 
 

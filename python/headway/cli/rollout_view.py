@@ -5,7 +5,7 @@ from typing import Any, Final
 
 from rich.console import Group, RenderableType
 from rich.panel import Panel
-from rich.table import Table
+from rich.table import Column, Table
 
 from headway.rpc.convert import duration_ns
 from headway.v1 import control_pb2
@@ -30,7 +30,17 @@ def rollout_table(rollouts: Sequence[control_pb2.Rollout]) -> RenderableType:
     """Rollouts, one a line."""
     if not rollouts:
         return "[dim]no rollouts yet[/dim]"
-    table = Table("rollout", "model", "from", "to", "phase", "share", "started", "why", box=None)
+    table = Table(
+        Column("rollout", no_wrap=True),
+        "model",
+        "from",
+        "to",
+        "phase",
+        "share",
+        "started",
+        "why",
+        box=None,
+    )
     for rollout in rollouts:
         phase = phase_name(rollout)
         table.add_row(

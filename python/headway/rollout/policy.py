@@ -301,19 +301,24 @@ def _fast_step(share: float, **changes: Any) -> dict[str, Any]:
     return rules | changes
 
 
+def _fast_rules(share: float) -> dict[str, Any]:
+    """Rules of a step of the fast preset, by its share."""
+    if share <= 0.1:
+        return _fast_step(share)
+    if share < 0.4:
+        return _fast_step(share, max_latency_ratio=1.5, max_error_rate=0.05, min_requests=50)
+    if share < 0.9:
+        changes: dict[str, Any] = {"max_error_rate": 0.02, "min_requests": 100, "needs_p95": True}
+        return _fast_step(share, max_latency_ratio=1.5, **changes)
+    return _fast_step(share, confirms_only=True, min_seconds=4, min_requests=200)
+
+
 PRESETS: Final[Mapping[str, Mapping[str, Any]]] = {
     "default": {},
     # Trials and demos: seconds, at hundreds of requests a second. The same tests at the same
     # error rate; only the gates ask for less.
     "fast": {
-        "steps": [
-            _fast_step(0.05),
-            _fast_step(0.25, max_latency_ratio=1.5, max_error_rate=0.05, min_requests=50),
-            _fast_step(
-                0.5, max_latency_ratio=1.5, max_error_rate=0.02, min_requests=100, needs_p95=True
-            ),
-            _fast_step(0.9, confirms_only=True, min_seconds=4, min_requests=200),
-        ],
+        "steps": [0.05, 0.25, 0.5, 0.9],
         "analysis_seconds": 1,
         "tick_seconds": 0.2,
         "warmup_seconds": 0.4,
@@ -335,6 +340,12 @@ def make_policy(preset: str, settings: Mapping[str, Any]) -> SequentialPolicy | 
     """
     # `least` = {"min_seconds": ..., "min_requests": ...} holds for every step.
     plain = _merged(PRESETS[preset or "default"], settings)
+    if preset == "fast":
+        # Else its numbers would have the rules, and minutes, of the default's.
+        plain["steps"] = [
+            _fast_rules(step) if isinstance(step, int | float) and 0 < step < LAST else step
+            for step in plain["steps"]
+        ]
     plain.setdefault("kind", "sequential")
     least = plain.pop("least", None)
     policy = _ADAPTER.validate_python(plain)
