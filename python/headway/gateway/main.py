@@ -145,8 +145,11 @@ class GatewayProcess:
             gateway.path.abandon_all()
         # The answers have been given to the server; a second is for their way out.
         await self._data.stop(1.0)
-        for task in filter(None, (self._leases, self._rollouts)):
+        running = [task for task in (self._leases, self._rollouts) if task is not None]
+        for task in running:
             task.cancel()
+        # Its last operation ends before the store's connections do.
+        await asyncio.gather(*running, return_exceptions=True)
         await gateway.fleet.close()
         await self._control.stop(1.0)
         await gateway.store.stop()

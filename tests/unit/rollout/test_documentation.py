@@ -38,7 +38,7 @@ def test_the_documented_defaults_are_the_defaults() -> None:
 
 
 def test_the_example_of_a_policy_file_works() -> None:
-    (example,) = re.findall(r"```toml\n(.*?)```", TEXT, re.DOTALL)
+    (example,) = re.findall(r"```toml title[^\n]*\n(.*?)```", TEXT, re.DOTALL)
     plain = tomllib.loads(example)
     policy = make_policy(plain.pop("preset"), plain)
     assert [step.share for step in policy.steps] == [0.01, 0.1, 0.5, 0.95]
