@@ -215,6 +215,7 @@ def wire(
             backlog,
             catch_up=plane.follower.catch_up,
             leads=control_store.election.leads,
+            revision=lambda: plane.follower.revision,
         ),
         clock,
         seeds.stream("rollouts"),

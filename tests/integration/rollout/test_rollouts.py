@@ -78,6 +78,9 @@ async def test_a_good_canary_is_promoted_and_no_key_goes_back() -> None:
         keys, rounds = range(60), [await versions(running, range(60))]
         while not (await control.rollout(rollout.rollout_id)).HasField("ended_at"):
             rounds.append(await versions(running, keys))
+        # The record is stored a moment before the split is in force.
+        while [s.share for s in (await control.split(MODEL)).shares] != [0, 1]:
+            rounds.append(await versions(running, keys))
         rounds.append(await versions(running, keys))
         for key in keys:
             seen = [answers[key] for answers in rounds]

@@ -19,7 +19,7 @@ Edit = Callable[[RolloutRecord], RolloutRecord]
 class Ledger:
     """Rollouts, verdicts and states of all gateways of a store.
 
-    Every method but `leads` may raise StoreUnavailable; then nothing was changed.
+    Every method but `leads` and `revision` may raise StoreUnavailable; then nothing was changed.
     """
 
     def __init__(
@@ -29,12 +29,20 @@ class Ledger:
         *,
         catch_up: Callable[[], Awaitable[None]],
         leads: Callable[[], bool],
+        revision: Callable[[], int],
     ) -> None:
-        """`catch_up`: puts the store's splits in force here. `leads`: see the store's election."""
+        """Reads nothing yet.
+
+        Args:
+          catch_up: puts the store's splits in force here.
+          leads: see the store's election.
+          revision: number of the last change that this gateway has taken over.
+        """
         self._store = store
         self._backlog = backlog
         self._catch_up = catch_up
         self.leads = leads
+        self.revision = revision
 
     async def active(self) -> Sequence[RolloutRecord]:
         """Rollouts that have not ended."""

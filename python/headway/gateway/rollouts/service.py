@@ -34,9 +34,6 @@ from headway.store.records import Author, RolloutRecord, VerdictRecord
 _log = logging.getLogger(__name__)
 
 _NS_PER_MS: Final = 1_000_000
-POLL_NS: Final = 500 * _NS_PER_MS
-"""Time between looks for rollouts that others started, changed or ended."""
-
 POST_NS: Final = 1000 * _NS_PER_MS
 """Time between handings of outcomes to the leader."""
 
@@ -66,7 +63,7 @@ class Rollouts:
         self._controller_author = Author("rollout", gateway_id=gateway_id)
         self._gateway_id = gateway_id
         self._live: dict[str, Live] = {}
-        self._polled_at_ns = -POLL_NS
+        self._seen_revision: int | None = None
 
     # -- what operators do
 
@@ -192,7 +189,7 @@ class Rollouts:
         return max(_NS_PER_MS, min([_LONGEST_PAUSE_NS, *due]))
 
     async def _turn(self) -> None:
-        if self._clock.now_ns() - self._polled_at_ns >= POLL_NS:
+        if self._ledger.revision() != self._seen_revision:
             await self._refresh()
         for live in sorted(self._live.values(), key=lambda each: each.record.rollout_id):
             now_ns = self._clock.now_ns()
@@ -206,17 +203,20 @@ class Rollouts:
 
     async def _refresh(self) -> None:
         """Takes over what the ledger has."""
+        revision = self._ledger.revision()
         records = {record.rollout_id: record for record in await self._ledger.active()}
+        self._seen_revision = revision
         now_ns = self._clock.now_ns()
-        self._polled_at_ns = now_ns
         for rollout_id in sorted(self._live.keys() - records.keys()):
             self._live.pop(rollout_id).detach()
         for rollout_id, record in records.items():
             live = self._live.get(rollout_id)
             model = self._catalog.models.get(record.model)
-            if live is None and model is not None:
+            if model is None:
+                self._seen_revision = None  # no worker of it yet: look again
+            elif live is None:
                 self._live[rollout_id] = Live(record, model, self._catalog, self._submit, now_ns)
-            elif live is not None and live.record != record:
+            elif live.record != record:
                 live.record = record
                 if live.controller is not None:
                     live.controller.adopt(record)
