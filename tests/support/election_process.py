@@ -10,7 +10,7 @@ from headway.store.engine import parse
 
 async def main(url: str) -> None:
     clock = SystemClock()
-    election = Election(leader_lock(parse(url), clock), clock)
+    election = Election(leader_lock(parse(url)), clock)
     election.on_change = lambda leads: print("leads" if leads else "follows", flush=True)
     print("campaigns", flush=True)
     await election.run()

@@ -30,6 +30,8 @@ This gateway's store is new and nobody may operate it yet. Here is an admin key,
 Keep it, and make others: HEADWAY_API_KEY=<key> headway tenant create acme
 """
 
+_LAME_DUCK_NS = 100_000_000
+
 EXIT_CONFIG = 64
 EXIT_UNAVAILABLE = 69
 
@@ -143,6 +145,8 @@ class GatewayProcess:
         except TimeoutError:
             _log.warning("drain ended early", extra={"unfinished": gateway.scheduler.num_live()})
             gateway.path.abandon_all()
+        # Calls that are on their way still hear DRAINING; a closing port would cut them off.
+        await gateway.clock.sleep(_LAME_DUCK_NS)
         # The answers have been given to the server; a second is for their way out.
         await self._data.stop(1.0)
         running = [task for task in (self._leases, self._rollouts) if task is not None]

@@ -290,7 +290,7 @@ def _control_store(
 
     follower = Follower(store, clock, prepare=plane.prepare, apply=plane.apply, on_up=on_up)
     plane.follower = follower
-    election = Election(leader_lock(store.address, clock), clock)
+    election = Election(leader_lock(store.address), clock)
     return ControlStore(store, plane, follower, election, backlog, clock, gateway_id=gateway_id)
 
 

@@ -12,7 +12,7 @@ from headway.store.engine import Address
 from headway.store.store import RETRY_NS, Store
 
 POLL_NS = 200_000_000
-"""SQLite has no notifications: its revision is read this often, some 50 us each time."""
+"""SQLite has no notifications: its revision is read this often, at half a millisecond of CPU."""
 
 HEARTBEAT_NS = 1_000_000_000
 """PostgreSQL is asked this often whether it is still there; a lost message is made up for then."""
@@ -36,7 +36,7 @@ async def listening(store: Store, clock: Clock) -> AsyncIterator[Bell]:
     if not store.address.is_postgresql:
         yield _Poll(clock)
         return
-    connection = await connect(store.address, clock)
+    connection = await connect(store.address)
     try:
         bell = _Notification(connection, clock)
         await connection.execute(f"LISTEN {CHANNEL}")
@@ -91,7 +91,7 @@ async def rung_within(event: asyncio.Event, clock: Clock, duration_ns: int) -> b
     return event.is_set()
 
 
-async def connect(address: Address, clock: Clock) -> Any:
+async def connect(address: Address) -> Any:
     """A connection of its own, beside the pool, whose loss is noticed within seconds.
 
     Raises:

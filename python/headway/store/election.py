@@ -80,24 +80,21 @@ class Election:
             self.on_change(holds)
 
 
-def leader_lock(address: Address, clock: Clock) -> LeaderLock:
+def leader_lock(address: Address) -> LeaderLock:
     """The lock of a store's kind."""
-    if address.is_postgresql:
-        return _AdvisoryLock(address, clock)
-    return _FileLock(address)
+    return _AdvisoryLock(address) if address.is_postgresql else _FileLock(address)
 
 
 class _AdvisoryLock:
-    def __init__(self, address: Address, clock: Clock) -> None:
+    def __init__(self, address: Address) -> None:
         self._address = address
-        self._clock = clock
         self._connection: Any = None
         self._held = False
 
     async def hold(self) -> bool:
         try:
             if self._connection is None:
-                self._connection = await connect(self._address, self._clock)
+                self._connection = await connect(self._address)
             if self._held:
                 await self._connection.execute("SELECT 1")
             else:

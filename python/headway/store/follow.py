@@ -44,6 +44,7 @@ class Follower:
         self._on_up = on_up
         self._prepared = False
         self._turn = asyncio.Lock()
+        self._last_fault = ""
         self.revision = -1
         self.up = False
 
@@ -82,17 +83,23 @@ class Follower:
                 if self.up:
                     _log.warning("control store lost", extra={"why": error.message})
                 self.up = False
-            except Exception:
+            except Exception as error:
                 # A fault in one reading (a table dropped by hand) must not end the following.
-                _log.exception("control store not readable")
+                self._tell_fault(error)
                 self.up = False
             await self._clock.sleep(RETRY_NS)
+
+    def _tell_fault(self, error: Exception) -> None:
+        """Logs a fault once, not three times a second for as long as it lasts."""
+        if (fault := repr(error)) != self._last_fault:
+            self._last_fault = fault
+            _log.error("control store not readable", exc_info=error)
 
     async def _follow(self, bell: Bell) -> None:
         while True:
             await self.catch_up()
             if not self.up:
-                self.up = True
+                self.up, self._last_fault = True, ""
                 _log.info("control store followed", extra={"revision": self.revision})
                 await self._on_up()
             await bell.ring()

@@ -12,7 +12,7 @@ from sqlalchemy.exc import DataError, DBAPIError, IntegrityError, ProgrammingErr
 from sqlalchemy.exc import TimeoutError as PoolTimeoutError
 from sqlalchemy.ext.asyncio import AsyncConnection
 
-from headway.errors import StoreUnavailable
+from headway.errors import StartupError, StoreUnavailable
 from headway.store import codec, schema
 from headway.store.change import Change
 from headway.store.engine import WRITE, Address, driver_errors, make_engine
@@ -56,13 +56,19 @@ class Store(RolloutTables):
 
         Raises:
           StoreUnavailable: the server does not answer.
-          StartupError: the schema is of a newer version.
+          StartupError: the schema is of a newer version, or may not be made.
         """
         file = self.address.file
         if file is not None:
             file.parent.mkdir(parents=True, exist_ok=True)
-        async with self._transaction(write=True) as connection:
-            await connection.run_sync(upgrade)
+        try:
+            async with self._transaction(write=True) as connection:
+                await connection.run_sync(upgrade)
+        except ProgrammingError as error:
+            raise StartupError(
+                f"the store {self.address.shown} refuses the schema ({_brief(error)}); let its "
+                "user create tables there"
+            ) from error
 
     async def close(self) -> None:
         """Closes the connections."""

@@ -63,7 +63,7 @@ async def running(election: Election) -> AsyncIterator[asyncio.Queue[bool]]:
 
 def candidate(url: str) -> Election:
     clock = SystemClock()
-    return Election(leader_lock(parse(url), clock), clock)
+    return Election(leader_lock(parse(url)), clock)
 
 
 async def test_a_leader_that_stops_hands_over(store_url: str) -> None:

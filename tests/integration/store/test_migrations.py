@@ -1,5 +1,6 @@
 """Every schema there ever was can be brought to the present one, with its data."""
 
+import asyncio
 from typing import Any
 
 import pytest
@@ -115,3 +116,29 @@ async def test_a_migration_that_fails_changes_nothing(store_url: str) -> None:
         await run(store_url, fail)
     found = await run(store_url, migrate.upgrade)
     assert found is None
+
+
+async def test_gateways_that_start_at_once_migrate_once(store_url: str) -> None:
+    stores = [Store(parse(store_url)) for _ in range(6)]
+    await asyncio.gather(*(store.prepare() for store in stores))
+    assert [await store.revision() for store in stores] == [0] * 6
+    for store in stores:
+        await store.close()
+
+
+async def test_a_user_that_may_not_make_tables_is_told(postgresql_url: str) -> None:
+    owner = Store(parse(postgresql_url))
+    await owner.prepare()
+    await owner.close()
+    import asyncpg
+
+    connection = await asyncpg.connect(postgresql_url)
+    await connection.execute("DROP SCHEMA public CASCADE; CREATE SCHEMA public")
+    await connection.execute("CREATE ROLE guest LOGIN" if not await connection.fetchval(
+        "SELECT 1 FROM pg_roles WHERE rolname = 'guest'") else "SELECT 1")  # fmt: skip
+    await connection.execute("GRANT USAGE ON SCHEMA public TO guest")
+    await connection.close()
+    guest = Store(parse(postgresql_url.replace("headway:", "guest:")))
+    with pytest.raises(StartupError, match="let its user create tables there"):
+        await guest.prepare()
+    await guest.close()
