@@ -36,6 +36,7 @@ class ClassicJudge(Rows):
         self.elapsed_s: Real = np.zeros(num_rows)
         self.silent_s: Real = np.zeros(num_rows)
         self.requests: Real = np.zeros(num_rows)
+        self.present: Mask = np.ones(num_rows, dtype=bool)
 
     def enter_step(self, rows: Mask, step: int) -> None:
         """These rollouts are at `step` from here on; streaks begin anew."""
@@ -46,6 +47,10 @@ class ClassicJudge(Rows):
         self.baseline_load.enter_step(rows)
         self.canary_load.enter_step(rows)
 
+    def forget_latency(self, rows: Mask) -> None:
+        """Begins its window anew."""
+        self._clear(rows)
+
     def begin_block(self, rows: Mask) -> None:
         """Nothing: windows end in `analyse`."""
 
@@ -55,6 +60,7 @@ class ClassicJudge(Rows):
         served = tick.canary.requests > 0
         self.silent_s = np.where(served, 0.0, self.silent_s + tick.seconds)
         self.requests += tick.canary.requests
+        self.present = tick.canary.replica_s > 0
         self.baseline_load.count(tick.baseline, tick.seconds)
         self.canary_load.count(tick.canary, tick.seconds)
         warm = self.elapsed_s > self._policy.warmup_seconds
@@ -74,7 +80,7 @@ class ClassicJudge(Rows):
     def analyse(self, row: int) -> Decision:
         """Closes the window of one rollout and decides."""
         policy, view = self._policy, self.view(row)
-        if view.requests <= 0:
+        if view.requests <= 0 or not view.present:
             return no_data(policy, view)
         requests = self.counts[row, 2]
         if requests < policy.min_window_requests:
@@ -97,6 +103,7 @@ class ClassicJudge(Rows):
             elapsed_s=float(self.elapsed_s[row]),
             requests=float(self.requests[row]),
             silent_s=float(self.silent_s[row]),
+            present=bool(self.present[row]),
             logs={},
             error_bound=1.0,
             error_limit=self._error_limit(row),

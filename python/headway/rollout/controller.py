@@ -180,6 +180,8 @@ class Controller:
         return Decision(Outcome.ADVANCE, decision.test, f"shadow: {decision.reason}")
 
     def _act(self, decision: Decision, at_ns: int) -> VerdictRecord:
+        if decision.outcome is Outcome.STEP_BACK and self.record.step <= 0:
+            decision = dataclasses.replace(decision, outcome=Outcome.ROLL_BACK)
         verdict = self._verdict(decision, at_ns)
         record, step = self.record, self.record.step
         if decision.outcome is Outcome.ADVANCE:
@@ -190,7 +192,8 @@ class Controller:
             why = f"{decision.test}: {decision.reason}"
             self.record = machine.ended(record, machine.ROLLED_BACK, why, at_ns)
         elif decision.outcome is Outcome.STEP_BACK:
-            self._go_to(max(0, step - 1), f"{decision.test}: {decision.reason}")
+            self.judge.forget_latency(_ALL)
+            self._go_to(step - 1, f"{decision.test}: {decision.reason}")
             self.record = dataclasses.replace(self.record, phase=machine.PAUSED)
         elif decision.outcome is Outcome.PAUSE:
             self.record = dataclasses.replace(record, phase=machine.PAUSED, reason=decision.reason)

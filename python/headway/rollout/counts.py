@@ -44,8 +44,8 @@ class ArmCounts:
             self.latency[index] = self.latency.get(index, 0) + count
 
     def merge(self, other: Self) -> None:
-        """Adds another gateway's share of the same stretch: both see the same replicas."""
-        replica_ns = max(self.replica_ns, other.replica_ns)
+        """Adds another gateway's outcomes; replicas, which both see, count once: as seen here."""
+        replica_ns = self.replica_ns
         self.add(other)
         self.replica_ns = replica_ns
 

@@ -58,6 +58,7 @@ class StepView:
       error_bound: upper 99 % bound of the canary's error rate; `error_limit`: the tolerated rate.
       typical_met, p95_met: gates on latency.
       held_by_forecast_s: time for which the forecast has held this step.
+      present: whether the canary has a replica that takes work.
     """
 
     step: int
@@ -74,6 +75,7 @@ class StepView:
     baseline: Load = field(default_factory=Load)
     canary: Load = field(default_factory=Load)
     held_by_forecast_s: float = 0.0
+    present: bool = True
 
 
 def crossing(logs: Mapping[str, float], bounds: Mapping[str, float]) -> str:
@@ -126,7 +128,7 @@ def capacity_decision(policy: CapacityPolicy, reason: str) -> Decision:
 
 def decide(policy: SequentialPolicy, rule: Step, view: StepView) -> Decision:
     """The decision of one analysis, where no test has crossed its bound."""
-    if view.requests <= 0:
+    if view.requests <= 0 or not view.present:
         return no_data(policy, view)
     suspicious = max(view.logs, key=lambda test: view.logs[test])
     clean = view.logs[suspicious] <= CLEAN_LOG
@@ -154,6 +156,8 @@ def no_data(policy: SequentialPolicy | ClassicPolicy, view: StepView) -> Decisio
         return Decision(
             Outcome.ROLL_BACK, "policy", f"the canary had no request for {view.silent_s:.0f} s"
         )
+    if not view.present:
+        return Decision(Outcome.HOLD, "no_data", "the canary has no replica that takes work")
     return Decision(Outcome.HOLD, "no_data", "the canary has had no request in this step")
 
 

@@ -97,6 +97,15 @@ class Evidence(Rows):
         self.share.enter_step(rows)
         self._add_mass(np.where(first, stakes.step_mass(step, self._num_steps), 0.0))
 
+    def forget_latency(self, rows: Mask) -> None:
+        """Drops what speaks against latency and sheds: it was for want of replicas.
+
+        Dropping capital keeps the promise of a false rollback; only new start masses bet again.
+        """
+        for wealth in (self.rank, self.p95, self.sheds):
+            wealth.drop(rows)
+        self.stalls.drop(rows)
+
     def begin_block(self, rows: Mask) -> None:
         """A block (an analysis interval) is over and another begins."""
         self.blocks[rows] += 1

@@ -52,6 +52,7 @@ class SequentialJudge(Rows):
         self.requests: Real = np.zeros(num_rows)
         self.forecast_s: Real = np.zeros(num_rows)
         self.streak: Whole = constant(num_rows, 0)
+        self.present: Mask = np.ones(num_rows, dtype=bool)
         # Of all rows at once, until the next change: thousands of rows are analysed one by one.
         self._read: dict[str, Real] = {}
 
@@ -68,6 +69,11 @@ class SequentialJudge(Rows):
         self.silent_s[rows] = 0
         self.streak[rows] = 0
 
+    def forget_latency(self, rows: Mask) -> None:
+        """Drops what speaks against latency: it was for want of replicas."""
+        self._read.clear()
+        self.evidence.forget_latency(rows)
+
     def begin_block(self, rows: Mask) -> None:
         """An analysis interval is over."""
         self._read.clear()
@@ -81,6 +87,7 @@ class SequentialJudge(Rows):
         served = tick.canary.requests > 0
         self.silent_s = np.where(served, 0.0, self.silent_s + tick.seconds)
         self.requests += tick.canary.requests
+        self.present = tick.canary.replica_s > 0
         warm = active & (self.elapsed_s > self._policy.warmup_seconds)
         p95 = self.evidence.p95_payoff(tick)
         known = self.evidence.quantiles.known
@@ -135,6 +142,7 @@ class SequentialJudge(Rows):
             elapsed_s=float(self.elapsed_s[row]),
             requests=float(self.requests[row]),
             silent_s=float(self.silent_s[row]),
+            present=bool(self.present[row]),
             logs=logs,
             error_bound=self.gates.error_bound(row),
             error_limit=max(policy.error_floor, tolerated),

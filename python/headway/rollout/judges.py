@@ -21,6 +21,10 @@ class Judge(Protocol):
         """A new split is in force."""
         ...
 
+    def forget_latency(self, rows: Mask) -> None:
+        """Drops what speaks against latency: it was for want of replicas."""
+        ...
+
     def begin_block(self, rows: Mask) -> None:
         """An analysis interval is over."""
         ...

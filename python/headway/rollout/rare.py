@@ -31,6 +31,11 @@ class RateTest(Rows):
         for wealth in (self.absolute, self.ratio, self.difference):
             wealth.add_mass(mass)
 
+    def drop(self, rows: Mask) -> None:
+        """Gives all capital of some rows up."""
+        for wealth in (self.absolute, self.ratio, self.difference):
+            wealth.drop(rows)
+
     def score(
         self,
         seconds: float,

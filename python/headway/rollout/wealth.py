@@ -38,6 +38,10 @@ class Wealth(Rows):
         """Sets the capital of some rows back to 1."""
         self.logs[rows] = -np.log(self.logs.shape[1])
 
+    def drop(self, rows: Mask) -> None:
+        """Gives all capital of some rows up."""
+        self.logs[rows] = LOG_ZERO
+
     def bet(self, payoff: Real, active: Mask) -> None:
         """One tick; rows that are not active sit it out."""
         stakes = self._stakes

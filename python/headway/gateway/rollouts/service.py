@@ -139,7 +139,7 @@ class Rollouts:
         if live is not None and live.controller is not None:
             return record, live.controller
         state = await self._ledger.state(rollout_id)
-        return record, None if state is None else Controller(record, state)
+        return record, None if state is None else _continued(record, state)
 
     async def newest(
         self, model: str, *, before_ns: int | None, limit: int
@@ -215,12 +215,21 @@ class Rollouts:
             if model is None:
                 self._seen_revision = None  # no worker of it yet: look again
             elif live is None:
-                self._live[rollout_id] = Live(record, model, self._catalog, self._submit, now_ns)
+                self._take_in(record, model, now_ns)
             elif live.record != record:
                 live.record = record
                 if live.controller is not None:
                     live.controller.adopt(record)
                 live.attach()
+
+    def _take_in(self, record: RolloutRecord, model: Model, now_ns: int) -> None:
+        try:
+            live = Live(record, model, self._catalog, self._submit, now_ns)
+        except ValidationError:
+            # Of a version with other rules. It stays as it is; an operator may end it.
+            _log.exception("rollout cannot be driven", extra={"rollout": record.rollout_id})
+            return
+        self._live[record.rollout_id] = live
 
     async def _hand_on(self, live: Live, counts: TickCounts, now_ns: int) -> None:
         live.controller = None
@@ -250,7 +259,7 @@ class Rollouts:
         """Continues where the last controller left the ledger."""
         rollout_id = live.record.rollout_id
         state = await self._ledger.state(rollout_id)
-        controller = Controller(live.record, state)
+        controller = _continued(live.record, state)
         controller.continue_after(await self._ledger.last_sequence(rollout_id))
         live.controller = controller
         if state is not None:
@@ -299,6 +308,16 @@ class Rollouts:
                 metadata={"name": name[:64], "kind": "model"},
             )
         return model
+
+
+def _continued(record: RolloutRecord, state: Mapping[str, Any] | None) -> Controller:
+    """A controller that goes on from a stored state, or begins anew if that cannot be read."""
+    try:
+        return Controller(record, state)
+    except (ValueError, KeyError, TypeError):
+        _log.warning("rollout state of another version: its evidence begins anew",
+                     extra={"rollout": record.rollout_id}, exc_info=True)  # fmt: skip
+        return Controller(record)
 
 
 _ACTIONS: Final = {machine.PROMOTED: "promote", machine.ROLLED_BACK: "roll_back"}
