@@ -236,6 +236,10 @@ def wire(
         read.store_up, read.store_waiting = store_state.up, store_state.waiting_entries
         read.reloads_refused = reloader.num_refused
         read.watchers = feed.num_watchers
+        read.rollouts = [
+            (record.model, record.canary_version, record.canary_share)
+            for record, _ in rollouts.active()
+        ]
 
     state = StateReader(
         scheduler,

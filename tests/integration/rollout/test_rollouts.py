@@ -17,7 +17,7 @@ from tests.support.fleet import (
     text_request,
 )
 
-from headway.client import ControlClient
+from headway.client import BlockingControlClient, ControlClient
 from headway.errors import (
     FailedPrecondition,
     InvalidRequest,
@@ -268,6 +268,54 @@ async def test_a_rollout_survives_a_restart_of_the_gateway(tmp_path: Path) -> No
             verdicts = await control.verdicts(started.rollout_id)
         assert [verdict.sequence for verdict in verdicts] == list(range(1, len(verdicts) + 1))
         assert verdicts[-1].canary.requests > requests  # the step's counts went on
+
+
+async def test_a_scrape_shows_the_canarys_share() -> None:
+    async with two_versions() as (running, control):
+        metrics = running.gateway.registry
+        labels = {"model": MODEL, "version": "v2"}
+        assert metrics.get_sample_value("headway_rollout_canary_share", labels) is None
+        await control.start_rollout(MODEL, "v2", settings=SLOW_STEPS)
+        assert metrics.get_sample_value("headway_rollout_canary_share", labels) == 0.3
+
+
+async def test_watchers_see_a_rollout_move_and_end() -> None:
+    async with two_versions() as (_running, control):
+        changes = control.watch(0.1)
+        assert (await anext(changes)).snapshot
+        rollout = await control.start_rollout(MODEL, "v2", settings=SLOW_STEPS)
+        async for change in changes:
+            if change.state.rollouts:
+                assert change.state.rollouts[0].rollout_id == rollout.rollout_id
+                break
+        await control.abort_rollout(rollout.rollout_id)
+        async for change in changes:
+            if change.ended_rollouts:
+                assert list(change.ended_rollouts) == [rollout.rollout_id]
+                break
+        await changes.aclose()
+
+
+async def test_code_without_an_event_loop_runs_rollouts_too() -> None:
+    def operate(address: str) -> list[str]:
+        with BlockingControlClient(address) as control:
+            first = control.start_rollout(MODEL, "v2", settings=SLOW_STEPS)
+            phases = [
+                control.pause_rollout(first.rollout_id),
+                control.resume_rollout(first.rollout_id),
+                control.rollout(first.rollout_id),
+                control.abort_rollout(first.rollout_id, "enough"),
+                *control.rollouts(MODEL),
+            ]
+            second = control.start_rollout(MODEL, "v2", settings=SLOW_STEPS)
+            phases.append(control.promote_rollout(second.rollout_id))
+            assert len(control.verdicts(second.rollout_id)) >= 0
+            names = [control_pb2.RolloutPhase.Name(each.phase) for each in phases]
+            return [name.removeprefix("ROLLOUT_PHASE_") for name in names]
+
+    async with two_versions() as (running, _control):
+        phases = await asyncio.to_thread(operate, running.addresses["control"])
+        assert phases == ["PAUSED", "RUNNING", "RUNNING", "ABORTED", "ABORTED", "PROMOTED"]
 
 
 async def test_rollouts_are_listed_by_page_and_watched() -> None:
