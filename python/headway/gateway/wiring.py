@@ -218,7 +218,6 @@ def wire(
             revision=lambda: plane.follower.revision,
         ),
         clock,
-        seeds.stream("rollouts"),
         lambda request, remaining_s: path.submit(request, shadow, remaining_s),
         gateway_id=gateway_id,
     )

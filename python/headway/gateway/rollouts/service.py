@@ -12,7 +12,6 @@ from typing import Any, Final
 
 from pydantic import ValidationError
 
-from headway._core import Rng
 from headway.clock import Clock, wall_ns
 from headway.errors import (
     FailedPrecondition,
@@ -25,6 +24,7 @@ from headway.gateway.catalog import Catalog, Model
 from headway.gateway.rollouts.ledger import Edit, Ledger
 from headway.gateway.rollouts.live import Live
 from headway.gateway.rollouts.shadow import Submit
+from headway.rng import fresh_root
 from headway.rollout import machine
 from headway.rollout.controller import Controller, first_share
 from headway.rollout.counts import TickCounts
@@ -49,16 +49,14 @@ class Rollouts:
         catalog: Catalog,
         ledger: Ledger,
         clock: Clock,
-        rng: Rng,
         submit: Submit,
         *,
         gateway_id: str,
     ) -> None:
-        """`rng`: names rollouts. `submit`: sends shadow copies."""
+        """`submit`: sends shadow copies."""
         self._catalog = catalog
         self._ledger = ledger
         self._clock = clock
-        self._rng = rng
         self._submit = submit
         self._controller_author = Author("rollout", gateway_id=gateway_id)
         self._gateway_id = gateway_id
@@ -90,7 +88,7 @@ class Rollouts:
         _check_versions(model, baseline, canary)
         step, share = first_share(policy)
         record = RolloutRecord(
-            rollout_id=f"{model.name[:40]}-{self._rng.next_u64():016x}"[:64],
+            rollout_id=new_rollout_id(model.name),
             model=model.name,
             baseline_version=baseline,
             canary_version=canary,
@@ -308,6 +306,11 @@ class Rollouts:
                 metadata={"name": name[:64], "kind": "model"},
             )
         return model
+
+
+def new_rollout_id(model: str) -> str:
+    """A name that no rollout ever had: not drawn from the process's seed, which may be fixed."""
+    return f"{model[:40]}-{fresh_root():016x}"
 
 
 def _continued(record: RolloutRecord, state: Mapping[str, Any] | None) -> Controller:
