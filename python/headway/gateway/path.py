@@ -3,7 +3,7 @@
 import asyncio
 
 from headway import errors
-from headway._core import RefusalReason, Scheduler, Verdict, hash_key
+from headway._core import Scheduler, Verdict, hash_key
 from headway.admission.refusal import to_error
 from headway.admission.terms import check_key, check_terms
 from headway.clock import Clock
@@ -24,13 +24,6 @@ _PRIORITIES = frozenset(types_pb2.Priority.values())
 _LANES = frozenset(types_pb2.Lane.values())
 _NS_PER_S = 1_000_000_000
 _DAY_NS = 86_400 * _NS_PER_S
-# Refusals that say something of a version's capacity.
-_SHEDS = (
-    RefusalReason.OVERLOADED,
-    RefusalReason.QUEUE_FULL,
-    RefusalReason.DEADLINE_UNREACHABLE,
-    RefusalReason.NO_CAPACITY,
-)
 _MAX_WEIGHT = 1000.0
 _MAX_KEY_BYTES = 256
 _MAX_ID_LENGTH = 128
@@ -194,8 +187,11 @@ class RequestPath:
         record.inflight = len(self._live) + 1
         if isinstance(ticket, Verdict):
             record.pool = self._catalog.pools.get(ticket.pool)
-            self._tap_refusal(ticket)
-            raise to_error(ticket, model=model.name, tenant=caller.tenant)
+            error = to_error(ticket, model=model.name, tenant=caller.tenant)
+            tap = None if record.pool is None or request.version else record.pool.tap
+            if tap is not None:
+                tap.refused(error.reason)
+            raise error
         return self._admitted(ticket, request, record)
 
     def _admitted(self, ticket: int, request: InferRequest, record: Record) -> Pending:
@@ -224,11 +220,6 @@ class RequestPath:
             remaining_s = (deadline - record.arrived_ns) / _NS_PER_S
             self._loop.call_soon(mirror.copy, pending, remaining_s)
         return pending
-
-    def _tap_refusal(self, verdict: Verdict) -> None:
-        pool = self._catalog.pools.get(verdict.pool)
-        if pool is not None and pool.tap is not None and verdict.reason in _SHEDS:
-            pool.tap.shed()
 
     def _deadline_ns(
         self, now_ns: int, request: InferRequest, model: Model, remaining_s: float | None

@@ -17,7 +17,9 @@ DEAD_CHANCE: Final = 1e-8
 """Chance of a run of wholly failed groups, for a version within tolerance, that is taken for
 proof; a rollout of 100,000 groups then has one of 0.1 % at most."""
 
-_SHEDS: Final = frozenset({"OVERLOADED", "QUEUE_FULL", "DEADLINE_UNREACHABLE"})
+SHEDS: Final = frozenset({"OVERLOADED", "QUEUE_FULL", "DEADLINE_UNREACHABLE", "NO_CAPACITY"})
+"""Reasons of refusals that say something of a version's capacity."""
+
 _MEMORY: Final = 300.0
 _PRIOR_GROUPS: Final = 4.0
 _PRIOR_SHARE: Final = 4.0
@@ -51,7 +53,7 @@ class ArmTap:
         elif outcome == "DEADLINE_EXPIRED":
             failed = attempts > 0
         else:
-            self._counts.sheds += outcome in _SHEDS
+            self._counts.sheds += outcome in SHEDS
             return
         counts = self._counts
         counts.requests += 1
@@ -67,9 +69,9 @@ class ArmTap:
         elif outcome == "ok":
             self._group_successes += 1
 
-    def shed(self) -> None:
-        """A request was refused for want of capacity."""
-        self._counts.sheds += 1
+    def refused(self, reason: str) -> None:
+        """A request was refused; it counts if that was for want of capacity."""
+        self._counts.sheds += reason in SHEDS
 
     def executed(self, device_ns: int) -> None:
         """A batch took so much device time."""

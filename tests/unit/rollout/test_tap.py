@@ -17,6 +17,7 @@ MS = 1_000_000
         ("DEADLINE_EXPIRED", 0, (1, 0, 0, 1)),
         ("OVERLOADED", 0, (0, 0, 1, 0)),
         ("QUEUE_FULL", 0, (0, 0, 1, 0)),
+        ("NO_CAPACITY", 0, (0, 0, 1, 0)),
         ("INVALID_REQUEST", 1, (0, 0, 0, 0)),
         ("CANCELLED", 1, (0, 0, 0, 0)),
         ("DRAINING", 0, (0, 0, 0, 0)),

@@ -57,9 +57,9 @@ class ShadowMirror:
         request.ClearField("idempotency_key")
         try:
             copied = self._submit(request, remaining_s)
-        except RequestError:
+        except RequestError as error:
             self._num_inflight -= 1
-            self._tap.shed()
+            self._tap.refused(error.reason)
             return
         copied.tap = self._tap
         self.num_copied += 1
