@@ -5,7 +5,19 @@ from typing import NoReturn
 
 import typer
 
-from headway.cli import gateway, infer, key, loadtest, operate, serve, tenant, version, worker
+from headway.cli import (
+    gateway,
+    infer,
+    key,
+    loadtest,
+    operate,
+    rollout,
+    serve,
+    tenant,
+    verify_rollout,
+    version,
+    worker,
+)
 from headway.cli.config import config
 
 EPILOG = """
@@ -44,6 +56,10 @@ app.add_typer(tenant.quotas, name="quota", rich_help_panel=OPERATE)
 app.command(epilog=operate.EPILOG, rich_help_panel=OPERATE)(operate.explain)
 app.command("log-level", epilog=operate.EPILOG, rich_help_panel=OPERATE)(operate.log_level)
 app.command(epilog=operate.EPILOG, rich_help_panel=OPERATE)(operate.audit)
+app.add_typer(rollout.rollouts, name="rollout", rich_help_panel=OPERATE)
+app.command(name="verify-rollout", epilog=verify_rollout.EPILOG, rich_help_panel=OPERATE)(
+    verify_rollout.verify_rollout
+)
 app.add_typer(config, name="config", rich_help_panel=SET_UP)
 app.add_typer(key.keys, name="key", rich_help_panel=SET_UP)
 app.command(rich_help_panel=SET_UP)(version.version)

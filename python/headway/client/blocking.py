@@ -9,6 +9,7 @@ from collections.abc import Awaitable, Callable, Coroutine, Iterator, Mapping, S
 from types import TracebackType
 from typing import Any, Self, TypeVar
 
+from headway.client.blocking_rollouts import BlockingRolloutCalls
 from headway.client.client import Client
 from headway.client.control import ControlClient
 from headway.client.retry import RetryPolicy
@@ -88,7 +89,7 @@ class BlockingClient:
         self.close()
 
 
-class BlockingControlClient:
+class BlockingControlClient(BlockingRolloutCalls):
     """Calls a gateway's ControlService; see `ControlClient`."""
 
     def __init__(
@@ -106,6 +107,13 @@ class BlockingControlClient:
             return ControlClient(address, api_key=api_key, timeout_s=timeout_s, retry=retry)
 
         self._client = self._loop.run(make())
+
+    def _run(self, work: Coroutine[Any, Any, Answer]) -> Answer:
+        return self._loop.run(work)
+
+    @property
+    def _calls(self) -> ControlClient:
+        return self._client
 
     def state(self) -> control_pb2.State:
         """The whole state."""

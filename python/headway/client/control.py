@@ -9,6 +9,7 @@ from grpc import aio
 from headway.client.client import Credentials
 from headway.client.errors import from_call
 from headway.client.retry import NO_RETRY, RetryPolicy, with_retries
+from headway.client.rollouts import RolloutCalls
 from headway.clock import Clock, SystemClock
 from headway.rng import SeedTree, fresh_root
 from headway.rpc.channels import insecure_channel
@@ -21,7 +22,7 @@ DEFAULT_TIMEOUT_S = 10.0
 _PAGE = 1000
 
 
-class ControlClient:
+class ControlClient(RolloutCalls):
     """Operates one gateway, and what it shares with others.
 
     Bound to the event loop in which it is first used. Every method raises the errors of

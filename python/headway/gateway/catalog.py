@@ -4,6 +4,7 @@ import difflib
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
 from headway._core import Scheduler, hash_key
 from headway.admission.units import UnitEstimator
@@ -12,6 +13,10 @@ from headway.gateway.settings import GatewaySettings, ModelSettings
 from headway.rpc.convert import duration_ns
 from headway.telemetry.gateway import GatewayMetrics, PoolMetrics
 from headway.v1 import control_pb2, types_pb2
+
+if TYPE_CHECKING:
+    from headway.gateway.rollouts.shadow import ShadowMirror
+    from headway.rollout.tap import ArmTap
 
 _NS_PER_MS = 1_000_000
 _RETRY_NS = 1_000_000_000
@@ -37,6 +42,9 @@ class Pool:
     metrics: PoolMetrics
     num_replicas: int = 0
     num_ready: int = 0
+    # Of an active rollout: what counts outcomes, and what copies requests.
+    tap: "ArmTap | None" = None
+    mirror: "ShadowMirror | None" = None
 
     @property
     def name(self) -> str:
@@ -149,6 +157,11 @@ class Catalog:
                 self._given[name] = given
         for name in sorted(touched & self.models.keys()):
             self._choose_split(self.models[name])
+
+    def override_split(self, model: Model, given: "GivenSplit") -> None:
+        """Puts a split in force here until the store's next one comes."""
+        self._given[model.name] = given
+        self._choose_split(model)
 
     def configure(self, settings: GatewaySettings) -> None:
         """Takes over what the configuration says of models; queues keep their bounds."""

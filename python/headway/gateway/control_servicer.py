@@ -5,8 +5,6 @@ import logging
 from collections.abc import AsyncIterator, Mapping
 from typing import Any
 
-import grpc
-
 from headway.admission.terms import check_key
 from headway.clock import Clock
 from headway.errors import InvalidRequest, NotFound
@@ -18,6 +16,8 @@ from headway.gateway.decisions import DecisionLog
 from headway.gateway.directory import Directory
 from headway.gateway.fleet import Fleet
 from headway.gateway.reload import Reloader
+from headway.gateway.rollouts.service import Rollouts
+from headway.gateway.rollouts.servicer import RolloutMethods
 from headway.gateway.state import StateReader, split_message
 from headway.gateway.state_feed import StateFeed
 from headway.rpc.convert import duration_ns
@@ -59,16 +59,6 @@ _ADMINISTRATION = (
     "ReloadConfig",
     "ListAuditEntries",
 )
-_ROLLOUTS = (
-    "StartRollout",
-    "PauseRollout",
-    "ResumeRollout",
-    "PromoteRollout",
-    "AbortRollout",
-    "GetRollout",
-    "ListRollouts",
-    "ListVerdicts",
-)
 METHODS = (*_READS, *_OPERATIONS, *_ADMINISTRATION)
 
 REQUIRED_ROLE: Mapping[str, int] = {
@@ -90,7 +80,7 @@ _LEVELS = ("debug", "info", "warning", "error")
 _ROOT_LOGGER = "headway"
 
 
-class ControlServicer(control_pb2_grpc.ControlServiceServicer):
+class ControlServicer(RolloutMethods, control_pb2_grpc.ControlServiceServicer):
     """What operators call."""
 
     def __init__(
@@ -103,8 +93,13 @@ class ControlServicer(control_pb2_grpc.ControlServiceServicer):
         directory: Directory,
         decisions: DecisionLog,
         reloader: Reloader,
+        rollouts: Rollouts,
         clock: Clock,
+        *,
+        gateway_id: str,
     ) -> None:
+        self.rollouts = rollouts
+        self.gateway_id = gateway_id
         self._plane = plane
         self._state = state
         self._feed = feed
@@ -177,6 +172,7 @@ class ControlServicer(control_pb2_grpc.ControlServiceServicer):
     ) -> control_pb2.SetTrafficSplitResponse:
         """Divides a model's unpinned traffic anew."""
         model = self._model(request.model)
+        self.rollouts.check_split_is_free(model.name)
         await self._plane.set_split(self._author(), model, _checked_split(request, model))
         return control_pb2.SetTrafficSplitResponse(split=split_message(model))
 
@@ -357,23 +353,6 @@ class ControlServicer(control_pb2_grpc.ControlServiceServicer):
                 metadata={"name": name[:64], "kind": "model"},
             )
         return model
-
-
-def _unimplemented(method: str) -> Any:
-    async def refuse(self: ControlServicer, request: Any, context: Any) -> Any:
-        await context.abort(
-            grpc.StatusCode.UNIMPLEMENTED,
-            f"{method}: this version does not run rollouts yet; divide traffic with "
-            "SetTrafficSplit",
-        )
-
-    refuse.__name__ = method
-    refuse.__doc__ = "Not carried out by this version."
-    return refuse
-
-
-for _method in _ROLLOUTS:
-    setattr(ControlServicer, _method, _unimplemented(_method))
 
 
 def _checked_duration(value_ns: int, field: str, *, least: int) -> int:

@@ -193,7 +193,10 @@ class Dispatcher:
 
     def _learn(self, flight: Flight, result: worker_pb2.BatchResult) -> None:
         if result.device_ns > 0:
-            flight.replica.pool.metrics.executed(result.device_ns, flight.predicted_ns)
+            pool = flight.replica.pool
+            pool.metrics.executed(result.device_ns, flight.predicted_ns)
+            if pool.tap is not None:
+                pool.tap.executed(result.device_ns)
         executed = sum(1 for item in result.items if item.status == _OK)
         if result.units > 0 and executed == len(flight.members):
             flight.replica.pool.estimator.observe(flight.units, result.units)

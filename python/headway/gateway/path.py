@@ -22,7 +22,8 @@ _STANDARD = types_pb2.PRIORITY_STANDARD
 _INTERACTIVE = types_pb2.LANE_INTERACTIVE
 _PRIORITIES = frozenset(types_pb2.Priority.values())
 _LANES = frozenset(types_pb2.Lane.values())
-_DAY_NS = 86_400 * 1_000_000_000
+_NS_PER_S = 1_000_000_000
+_DAY_NS = 86_400 * _NS_PER_S
 _MAX_WEIGHT = 1000.0
 _MAX_KEY_BYTES = 256
 _MAX_ID_LENGTH = 128
@@ -186,7 +187,11 @@ class RequestPath:
         record.inflight = len(self._live) + 1
         if isinstance(ticket, Verdict):
             record.pool = self._catalog.pools.get(ticket.pool)
-            raise to_error(ticket, model=model.name, tenant=caller.tenant)
+            error = to_error(ticket, model=model.name, tenant=caller.tenant)
+            tap = None if record.pool is None or request.version else record.pool.tap
+            if tap is not None:
+                tap.refused(error.reason)
+            raise error
         return self._admitted(ticket, request, record)
 
     def _admitted(self, ticket: int, request: InferRequest, record: Record) -> Pending:
@@ -204,9 +209,16 @@ class RequestPath:
             self._loop.create_future(),
             record,
         )
+        # What names its version says nothing of the split's two groups of users.
+        if pool.tap is not None and not request.version:
+            pending.tap = pool.tap
         self._live[ticket] = pending
         self._timer.arm(deadline)
         self._dispatcher.kick(handle)
+        mirror = pool.mirror
+        if mirror is not None and not request.version and mirror.wants(record.request_id):
+            remaining_s = (deadline - record.arrived_ns) / _NS_PER_S
+            self._loop.call_soon(mirror.copy, pending, remaining_s)
         return pending
 
     def _deadline_ns(

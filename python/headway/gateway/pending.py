@@ -10,6 +10,7 @@ from headway.v1 import inference_pb2
 if TYPE_CHECKING:
     from headway.gateway.catalog import Pool
     from headway.gateway.decisions import Record
+    from headway.rollout.tap import ArmTap
 
 
 @dataclass(slots=True, eq=False)
@@ -28,6 +29,8 @@ class Pending:
     slack_ns: int = 0
     attempts: int = 0
     ended: bool = False
+    # Counts its outcome for a rollout, as of its admission; None where there is none.
+    tap: "ArmTap | None" = None
 
     def answer(self, now_ns: int, response: inference_pb2.InferResponse) -> None:
         """Ends it with an answer."""
@@ -50,5 +53,7 @@ class Pending:
             return False
         self.ended = True
         self.pool.metrics.ended(outcome, now_ns - self.arrived_ns)
+        if self.tap is not None:
+            self.tap.ended(now_ns, outcome, now_ns - self.arrived_ns, self.attempts)
         # A caller that leaves takes the future with it.
         return not self.future.done()

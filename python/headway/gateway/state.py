@@ -1,6 +1,6 @@
 """The gateway's state as operators see it."""
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 
 from headway import __version__
 from headway._core import ReplicaCondition, Scheduler
@@ -9,7 +9,10 @@ from headway.gateway.catalog import Catalog, Model, Pool
 from headway.gateway.fleet import Fleet
 from headway.gateway.messages import timestamp
 from headway.gateway.replica import Replica
+from headway.gateway.rollouts.messages import rollout_message
+from headway.rollout.controller import Controller
 from headway.rpc.convert import duration_from_ns
+from headway.store.records import RolloutRecord
 from headway.telemetry.gateway import GatewayMetrics, Gauges
 from headway.v1 import control_pb2
 
@@ -39,6 +42,7 @@ class StateReader:
         transport: str,
         generation: Callable[[], int],
         store: Callable[[], control_pb2.StoreState],
+        rollouts: Callable[[], Sequence[tuple[RolloutRecord, Controller | None]]],
         fill_gauges: Callable[[Gauges], None],
     ) -> None:
         """Reads nothing yet.
@@ -55,6 +59,7 @@ class StateReader:
         self._transport = transport
         self._generation = generation
         self._store = store
+        self._rollouts = rollouts
         self._fill_gauges = fill_gauges
         self._started_wall_ns = wall_ns()
 
@@ -65,6 +70,7 @@ class StateReader:
             pools=[self._pool(pool) for pool in self._sorted_pools()],
             replicas=self.replicas(""),
             splits=[split_message(model) for _, model in sorted(self._catalog.models.items())],
+            rollouts=[rollout_message(*each) for each in self._rollouts()],
         )
 
     def replicas(self, model: str) -> list[control_pb2.ReplicaState]:

@@ -18,13 +18,21 @@ def changes(
         each for each in current.replicas if not _alike(old_replicas.get(each.replica), each)
     )
     fresh.splits.extend(split for split in current.splits if old_splits.get(split.model) != split)
+    old_rollouts = {rollout.rollout_id: rollout for rollout in previous.rollouts}
+    fresh.rollouts.extend(
+        each for each in current.rollouts if old_rollouts.get(each.rollout_id) != each
+    )
     if current.gateway != previous.gateway:
         fresh.gateway.CopyFrom(current.gateway)
     present = {replica.replica for replica in current.replicas}
     removed = [name for name in old_replicas if name not in present]
-    if not removed and fresh.ByteSize() == 0:
+    going_on = {rollout.rollout_id for rollout in current.rollouts}
+    over = [name for name in old_rollouts if name not in going_on]
+    if not removed and not over and fresh.ByteSize() == 0:
         return None
-    return control_pb2.WatchStateResponse(state=fresh, removed_replicas=removed)
+    return control_pb2.WatchStateResponse(
+        state=fresh, removed_replicas=removed, ended_rollouts=over
+    )
 
 
 def _alike(old: control_pb2.ReplicaState | None, new: control_pb2.ReplicaState) -> bool:

@@ -14,7 +14,8 @@
 
 Beside the path, and never on it: ControlServicer -> ControlPlane -> Store, which a Follower brings
 back into Directory (tenants, keys), Catalog (splits) and Fleet (drains), here and in every other
-gateway of the store.
+gateway of the store. Rollouts: a tap counts how requests of an active rollout end (in `Pending`),
+the loop in gateway.rollouts judges them, and its splits take the way of all changes.
 """
 
 import asyncio
@@ -37,6 +38,8 @@ from headway.gateway.fleet import Fleet
 from headway.gateway.path import RequestPath
 from headway.gateway.pending import Pending
 from headway.gateway.reload import Load, Reloader
+from headway.gateway.rollouts.ledger import Ledger
+from headway.gateway.rollouts.service import Rollouts
 from headway.gateway.session import WorkerSession
 from headway.gateway.settings import GatewaySettings
 from headway.gateway.state import StateReader
@@ -81,6 +84,7 @@ class Gateway:
     feed: StateFeed
     decisions: DecisionLog
     reloader: Reloader
+    rollouts: Rollouts
 
     def add_data_services(self, server: Any) -> None:
         """Adds InferenceService and health."""
@@ -112,7 +116,9 @@ class Gateway:
             self.directory,
             self.decisions,
             self.reloader,
+            self.rollouts,
             self.clock,
+            gateway_id=self.gateway_id,
         )
         guard(control, control_servicer.SERVICE, control_servicer.METHODS, self.authenticate)
         control_pb2_grpc.add_ControlServiceServicer_to_server(control, server)
@@ -198,6 +204,23 @@ def wire(
     )
     control_store = _control_store(store, plane, backlog, clock, gateway_id)
     fleet.on_joined = control_store.on_joined
+    unlimited = float("inf")
+    shadow = Caller(
+        "shadow", scheduler.add_tenant(now_ns, units_per_s=unlimited, burst_units=unlimited)
+    )
+    rollouts = Rollouts(
+        catalog,
+        Ledger(
+            store,
+            backlog,
+            catch_up=plane.follower.catch_up,
+            leads=control_store.election.leads,
+            revision=lambda: plane.follower.revision,
+        ),
+        clock,
+        lambda request, remaining_s: path.submit(request, shadow, remaining_s),
+        gateway_id=gateway_id,
+    )
 
     def apply(fresh: GatewaySettings) -> None:
         directory.configure(fresh.tenants)
@@ -212,6 +235,10 @@ def wire(
         read.store_up, read.store_waiting = store_state.up, store_state.waiting_entries
         read.reloads_refused = reloader.num_refused
         read.watchers = feed.num_watchers
+        read.rollouts = [
+            (record.model, record.canary_version, record.canary_share)
+            for record, _ in rollouts.active()
+        ]
 
     state = StateReader(
         scheduler,
@@ -223,6 +250,7 @@ def wire(
         transport=settings.transport,
         generation=lambda: reloader.generation,
         store=control_store.describe,
+        rollouts=rollouts.active,
         fill_gauges=fill_gauges,
     )
     feed = StateFeed(state.read, clock, max_watchers=settings.max_watchers)
@@ -253,6 +281,7 @@ def wire(
         feed=feed,
         decisions=decisions,
         reloader=reloader,
+        rollouts=rollouts,
     )
 
 

@@ -136,6 +136,32 @@ verdicts = Table(
     Column("evidence", JSON, nullable=False),
 )
 
+rollout_states = Table(
+    "rollout_states",
+    metadata,
+    Column(
+        "rollout_id",
+        String(NAME),
+        ForeignKey("rollouts.rollout_id", ondelete="CASCADE"),
+        primary_key=True,
+    ),
+    Column("state", JSON, nullable=False),
+)
+
+rollout_outcomes = Table(
+    "rollout_outcomes",
+    metadata,
+    Column(
+        "rollout_id",
+        String(NAME),
+        ForeignKey("rollouts.rollout_id", ondelete="CASCADE"),
+        primary_key=True,
+    ),
+    Column("gateway_id", String(NAME), primary_key=True),
+    Column("posted_at_ns", BigInteger, primary_key=True, autoincrement=False),
+    Column("counts", JSON, nullable=False),
+)
+
 # The audit log is also what followers read to learn what changed.
 audit = Table(
     "audit",

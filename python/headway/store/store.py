@@ -25,6 +25,7 @@ from headway.store.records import (
     RolloutRecord,
     VerdictRecord,
 )
+from headway.store.rollouts import RolloutTables
 
 _log = logging.getLogger(__name__)
 
@@ -36,7 +37,7 @@ _MAX_STEPS = 1000
 """Changes a follower may be behind before it reads everything anew."""
 
 
-class Store:
+class Store(RolloutTables):
     """Control state in a database.
 
     Every method may raise `StoreUnavailable`. Nothing connects before it is needed.

@@ -97,6 +97,7 @@ class Gauges:
         self.store_up = False
         self.store_waiting = 0
         self.watchers = 0
+        self.rollouts: list[tuple[str, str, float]] = []  # model, canary, its share
 
 
 def _control_families(read: Gauges) -> Iterable[Metric]:
@@ -116,6 +117,14 @@ def _control_families(read: Gauges) -> Iterable[Metric]:
     yield GaugeMetricFamily(
         "headway_state_watchers", "WatchState streams open.", value=read.watchers
     )
+    canaries = GaugeMetricFamily(
+        "headway_rollout_canary_share",
+        "Share of unpinned traffic that an active rollout gives its canary.",
+        labels=("model", "version"),
+    )
+    for model, version, share in read.rollouts:
+        canaries.add_metric((model, version), share)
+    yield canaries
 
 
 class GatewayMetrics(Collector):

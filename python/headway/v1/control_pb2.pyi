@@ -47,6 +47,8 @@ class VerdictDecision(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
     VERDICT_DECISION_ADVANCE: _ClassVar[VerdictDecision]
     VERDICT_DECISION_ROLL_BACK: _ClassVar[VerdictDecision]
     VERDICT_DECISION_PROMOTE: _ClassVar[VerdictDecision]
+    VERDICT_DECISION_STEP_BACK: _ClassVar[VerdictDecision]
+    VERDICT_DECISION_PAUSE: _ClassVar[VerdictDecision]
 
 class TenantSource(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
     __slots__ = ()
@@ -82,6 +84,8 @@ VERDICT_DECISION_HOLD: VerdictDecision
 VERDICT_DECISION_ADVANCE: VerdictDecision
 VERDICT_DECISION_ROLL_BACK: VerdictDecision
 VERDICT_DECISION_PROMOTE: VerdictDecision
+VERDICT_DECISION_STEP_BACK: VerdictDecision
+VERDICT_DECISION_PAUSE: VerdictDecision
 TENANT_SOURCE_UNSPECIFIED: TenantSource
 TENANT_SOURCE_CONFIG: TenantSource
 TENANT_SOURCE_OPERATOR: TenantSource
@@ -107,14 +111,16 @@ class WatchStateRequest(_message.Message):
     def __init__(self, interval: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ...) -> None: ...
 
 class WatchStateResponse(_message.Message):
-    __slots__ = ("state", "snapshot", "removed_replicas")
+    __slots__ = ("state", "snapshot", "removed_replicas", "ended_rollouts")
     STATE_FIELD_NUMBER: _ClassVar[int]
     SNAPSHOT_FIELD_NUMBER: _ClassVar[int]
     REMOVED_REPLICAS_FIELD_NUMBER: _ClassVar[int]
+    ENDED_ROLLOUTS_FIELD_NUMBER: _ClassVar[int]
     state: State
     snapshot: bool
     removed_replicas: _containers.RepeatedScalarFieldContainer[str]
-    def __init__(self, state: _Optional[_Union[State, _Mapping]] = ..., snapshot: _Optional[bool] = ..., removed_replicas: _Optional[_Iterable[str]] = ...) -> None: ...
+    ended_rollouts: _containers.RepeatedScalarFieldContainer[str]
+    def __init__(self, state: _Optional[_Union[State, _Mapping]] = ..., snapshot: _Optional[bool] = ..., removed_replicas: _Optional[_Iterable[str]] = ..., ended_rollouts: _Optional[_Iterable[str]] = ...) -> None: ...
 
 class State(_message.Message):
     __slots__ = ("gateway", "pools", "replicas", "splits", "rollouts")
@@ -331,7 +337,7 @@ class SetTrafficSplitResponse(_message.Message):
     def __init__(self, split: _Optional[_Union[TrafficSplit, _Mapping]] = ...) -> None: ...
 
 class RolloutPolicy(_message.Message):
-    __slots__ = ("steps", "min_step_duration", "min_step_requests", "latency_tolerance", "error_tolerance", "error_floor", "analysis_interval", "max_duration", "false_rollback_probability")
+    __slots__ = ("steps", "min_step_duration", "min_step_requests", "latency_tolerance", "error_tolerance", "error_floor", "analysis_interval", "max_duration", "false_rollback_probability", "preset", "settings")
     STEPS_FIELD_NUMBER: _ClassVar[int]
     MIN_STEP_DURATION_FIELD_NUMBER: _ClassVar[int]
     MIN_STEP_REQUESTS_FIELD_NUMBER: _ClassVar[int]
@@ -341,6 +347,8 @@ class RolloutPolicy(_message.Message):
     ANALYSIS_INTERVAL_FIELD_NUMBER: _ClassVar[int]
     MAX_DURATION_FIELD_NUMBER: _ClassVar[int]
     FALSE_ROLLBACK_PROBABILITY_FIELD_NUMBER: _ClassVar[int]
+    PRESET_FIELD_NUMBER: _ClassVar[int]
+    SETTINGS_FIELD_NUMBER: _ClassVar[int]
     steps: _containers.RepeatedScalarFieldContainer[float]
     min_step_duration: _duration_pb2.Duration
     min_step_requests: int
@@ -350,10 +358,12 @@ class RolloutPolicy(_message.Message):
     analysis_interval: _duration_pb2.Duration
     max_duration: _duration_pb2.Duration
     false_rollback_probability: float
-    def __init__(self, steps: _Optional[_Iterable[float]] = ..., min_step_duration: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ..., min_step_requests: _Optional[int] = ..., latency_tolerance: _Optional[float] = ..., error_tolerance: _Optional[float] = ..., error_floor: _Optional[float] = ..., analysis_interval: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ..., max_duration: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ..., false_rollback_probability: _Optional[float] = ...) -> None: ...
+    preset: str
+    settings: _struct_pb2.Struct
+    def __init__(self, steps: _Optional[_Iterable[float]] = ..., min_step_duration: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ..., min_step_requests: _Optional[int] = ..., latency_tolerance: _Optional[float] = ..., error_tolerance: _Optional[float] = ..., error_floor: _Optional[float] = ..., analysis_interval: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ..., max_duration: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ..., false_rollback_probability: _Optional[float] = ..., preset: _Optional[str] = ..., settings: _Optional[_Union[_struct_pb2.Struct, _Mapping]] = ...) -> None: ...
 
 class Rollout(_message.Message):
-    __slots__ = ("rollout_id", "model", "baseline_version", "canary_version", "phase", "step", "canary_share", "policy", "started_at", "ended_at", "reason")
+    __slots__ = ("rollout_id", "model", "baseline_version", "canary_version", "phase", "step", "canary_share", "policy", "started_at", "ended_at", "reason", "progress")
     ROLLOUT_ID_FIELD_NUMBER: _ClassVar[int]
     MODEL_FIELD_NUMBER: _ClassVar[int]
     BASELINE_VERSION_FIELD_NUMBER: _ClassVar[int]
@@ -365,6 +375,7 @@ class Rollout(_message.Message):
     STARTED_AT_FIELD_NUMBER: _ClassVar[int]
     ENDED_AT_FIELD_NUMBER: _ClassVar[int]
     REASON_FIELD_NUMBER: _ClassVar[int]
+    PROGRESS_FIELD_NUMBER: _ClassVar[int]
     rollout_id: str
     model: str
     baseline_version: str
@@ -376,10 +387,45 @@ class Rollout(_message.Message):
     started_at: _timestamp_pb2.Timestamp
     ended_at: _timestamp_pb2.Timestamp
     reason: str
-    def __init__(self, rollout_id: _Optional[str] = ..., model: _Optional[str] = ..., baseline_version: _Optional[str] = ..., canary_version: _Optional[str] = ..., phase: _Optional[_Union[RolloutPhase, str]] = ..., step: _Optional[int] = ..., canary_share: _Optional[float] = ..., policy: _Optional[_Union[RolloutPolicy, _Mapping]] = ..., started_at: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., ended_at: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., reason: _Optional[str] = ...) -> None: ...
+    progress: RolloutProgress
+    def __init__(self, rollout_id: _Optional[str] = ..., model: _Optional[str] = ..., baseline_version: _Optional[str] = ..., canary_version: _Optional[str] = ..., phase: _Optional[_Union[RolloutPhase, str]] = ..., step: _Optional[int] = ..., canary_share: _Optional[float] = ..., policy: _Optional[_Union[RolloutPolicy, _Mapping]] = ..., started_at: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., ended_at: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., reason: _Optional[str] = ..., progress: _Optional[_Union[RolloutProgress, _Mapping]] = ...) -> None: ...
+
+class RolloutProgress(_message.Message):
+    __slots__ = ("step_elapsed", "next_analysis", "baseline", "canary", "evidence", "bounds", "healthy_streak", "unhealthy_streak")
+    class EvidenceEntry(_message.Message):
+        __slots__ = ("key", "value")
+        KEY_FIELD_NUMBER: _ClassVar[int]
+        VALUE_FIELD_NUMBER: _ClassVar[int]
+        key: str
+        value: float
+        def __init__(self, key: _Optional[str] = ..., value: _Optional[float] = ...) -> None: ...
+    class BoundsEntry(_message.Message):
+        __slots__ = ("key", "value")
+        KEY_FIELD_NUMBER: _ClassVar[int]
+        VALUE_FIELD_NUMBER: _ClassVar[int]
+        key: str
+        value: float
+        def __init__(self, key: _Optional[str] = ..., value: _Optional[float] = ...) -> None: ...
+    STEP_ELAPSED_FIELD_NUMBER: _ClassVar[int]
+    NEXT_ANALYSIS_FIELD_NUMBER: _ClassVar[int]
+    BASELINE_FIELD_NUMBER: _ClassVar[int]
+    CANARY_FIELD_NUMBER: _ClassVar[int]
+    EVIDENCE_FIELD_NUMBER: _ClassVar[int]
+    BOUNDS_FIELD_NUMBER: _ClassVar[int]
+    HEALTHY_STREAK_FIELD_NUMBER: _ClassVar[int]
+    UNHEALTHY_STREAK_FIELD_NUMBER: _ClassVar[int]
+    step_elapsed: _duration_pb2.Duration
+    next_analysis: _duration_pb2.Duration
+    baseline: ArmEvidence
+    canary: ArmEvidence
+    evidence: _containers.ScalarMap[str, float]
+    bounds: _containers.ScalarMap[str, float]
+    healthy_streak: int
+    unhealthy_streak: int
+    def __init__(self, step_elapsed: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ..., next_analysis: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ..., baseline: _Optional[_Union[ArmEvidence, _Mapping]] = ..., canary: _Optional[_Union[ArmEvidence, _Mapping]] = ..., evidence: _Optional[_Mapping[str, float]] = ..., bounds: _Optional[_Mapping[str, float]] = ..., healthy_streak: _Optional[int] = ..., unhealthy_streak: _Optional[int] = ...) -> None: ...
 
 class ArmEvidence(_message.Message):
-    __slots__ = ("version", "requests", "errors", "p50", "p95", "p99", "utilisation")
+    __slots__ = ("version", "requests", "errors", "p50", "p95", "p99", "utilisation", "sheds", "error_rate_low", "error_rate_high", "p95_low", "p95_high", "replicas", "device_per_request")
     VERSION_FIELD_NUMBER: _ClassVar[int]
     REQUESTS_FIELD_NUMBER: _ClassVar[int]
     ERRORS_FIELD_NUMBER: _ClassVar[int]
@@ -387,6 +433,13 @@ class ArmEvidence(_message.Message):
     P95_FIELD_NUMBER: _ClassVar[int]
     P99_FIELD_NUMBER: _ClassVar[int]
     UTILISATION_FIELD_NUMBER: _ClassVar[int]
+    SHEDS_FIELD_NUMBER: _ClassVar[int]
+    ERROR_RATE_LOW_FIELD_NUMBER: _ClassVar[int]
+    ERROR_RATE_HIGH_FIELD_NUMBER: _ClassVar[int]
+    P95_LOW_FIELD_NUMBER: _ClassVar[int]
+    P95_HIGH_FIELD_NUMBER: _ClassVar[int]
+    REPLICAS_FIELD_NUMBER: _ClassVar[int]
+    DEVICE_PER_REQUEST_FIELD_NUMBER: _ClassVar[int]
     version: str
     requests: int
     errors: int
@@ -394,10 +447,17 @@ class ArmEvidence(_message.Message):
     p95: _duration_pb2.Duration
     p99: _duration_pb2.Duration
     utilisation: float
-    def __init__(self, version: _Optional[str] = ..., requests: _Optional[int] = ..., errors: _Optional[int] = ..., p50: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ..., p95: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ..., p99: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ..., utilisation: _Optional[float] = ...) -> None: ...
+    sheds: int
+    error_rate_low: float
+    error_rate_high: float
+    p95_low: _duration_pb2.Duration
+    p95_high: _duration_pb2.Duration
+    replicas: float
+    device_per_request: _duration_pb2.Duration
+    def __init__(self, version: _Optional[str] = ..., requests: _Optional[int] = ..., errors: _Optional[int] = ..., p50: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ..., p95: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ..., p99: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ..., utilisation: _Optional[float] = ..., sheds: _Optional[int] = ..., error_rate_low: _Optional[float] = ..., error_rate_high: _Optional[float] = ..., p95_low: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ..., p95_high: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ..., replicas: _Optional[float] = ..., device_per_request: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ...) -> None: ...
 
 class Verdict(_message.Message):
-    __slots__ = ("sequence", "decided_at", "decision", "test", "reason", "baseline", "canary", "evidence")
+    __slots__ = ("sequence", "decided_at", "decision", "test", "reason", "baseline", "canary", "evidence", "step", "canary_share")
     class EvidenceEntry(_message.Message):
         __slots__ = ("key", "value")
         KEY_FIELD_NUMBER: _ClassVar[int]
@@ -413,6 +473,8 @@ class Verdict(_message.Message):
     BASELINE_FIELD_NUMBER: _ClassVar[int]
     CANARY_FIELD_NUMBER: _ClassVar[int]
     EVIDENCE_FIELD_NUMBER: _ClassVar[int]
+    STEP_FIELD_NUMBER: _ClassVar[int]
+    CANARY_SHARE_FIELD_NUMBER: _ClassVar[int]
     sequence: int
     decided_at: _timestamp_pb2.Timestamp
     decision: VerdictDecision
@@ -421,7 +483,9 @@ class Verdict(_message.Message):
     baseline: ArmEvidence
     canary: ArmEvidence
     evidence: _containers.ScalarMap[str, float]
-    def __init__(self, sequence: _Optional[int] = ..., decided_at: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., decision: _Optional[_Union[VerdictDecision, str]] = ..., test: _Optional[str] = ..., reason: _Optional[str] = ..., baseline: _Optional[_Union[ArmEvidence, _Mapping]] = ..., canary: _Optional[_Union[ArmEvidence, _Mapping]] = ..., evidence: _Optional[_Mapping[str, float]] = ...) -> None: ...
+    step: int
+    canary_share: float
+    def __init__(self, sequence: _Optional[int] = ..., decided_at: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., decision: _Optional[_Union[VerdictDecision, str]] = ..., test: _Optional[str] = ..., reason: _Optional[str] = ..., baseline: _Optional[_Union[ArmEvidence, _Mapping]] = ..., canary: _Optional[_Union[ArmEvidence, _Mapping]] = ..., evidence: _Optional[_Mapping[str, float]] = ..., step: _Optional[int] = ..., canary_share: _Optional[float] = ...) -> None: ...
 
 class StartRolloutRequest(_message.Message):
     __slots__ = ("model", "canary_version", "policy")

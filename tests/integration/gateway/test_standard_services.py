@@ -186,11 +186,3 @@ async def test_the_log_level_is_changed_and_told() -> None:
         answer = await running.control.SetLogLevel(request, timeout=5)
         assert answer.previous_level == "debug"
         logger.setLevel(logging.NOTSET)
-
-
-async def test_rollouts_to_come_say_unimplemented_and_what_to_do() -> None:
-    async with running_gateway() as running:
-        with pytest.raises(grpc.aio.AioRpcError) as caught:
-            await running.control.StartRollout(control_pb2.StartRolloutRequest(), timeout=5)
-        assert caught.value.code() == grpc.StatusCode.UNIMPLEMENTED
-        assert "SetTrafficSplit" in str(caught.value.details())

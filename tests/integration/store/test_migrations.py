@@ -36,6 +36,10 @@ DATA: dict[str, list[str]] = {
         "canary_share, policy, started_at_ns, reason) "
         "VALUES ('r1', 'sim', 'v1', 'v2', 'running', 0, 0.01, '{{}}', 10, '')",
     ],
+    "0004": [
+        "INSERT INTO rollout_states VALUES ('r1', '{{\"total_s\": 7}}')",
+        "INSERT INTO rollout_outcomes VALUES ('r1', 'g', 20, '{{\"dead\": \"\"}}')",
+    ],
 }
 LITERALS = {
     "sqlite": {"true": "1", "false": "0", "blob": "x'0102'"},
