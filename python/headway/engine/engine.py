@@ -37,7 +37,6 @@ class Engine:
         *,
         trace: Trace | None = None,
         reuse: bool = True,
-        freed: Callable[[], None] = lambda: None,
     ) -> None:
         """Makes an engine without lanes.
 
@@ -47,8 +46,9 @@ class Engine:
           clock: where the present comes from.
           trace: where steps are recorded; nowhere by default.
           reuse: whether ended lanes leave their memory to prompts that begin alike.
-          freed: called when a slot was freed.
         """
+        # Called when a lane was freed; set by who gives out lanes.
+        self.on_freed: Callable[[], None] = lambda: None
         self.lengths = OutputLengths()
         self.first_token_wait = FirstTokenWait()
         self._executor = executor
@@ -56,7 +56,6 @@ class Engine:
         self._clock = clock
         self._trace = trace
         self._reuse = reuse
-        self._freed = freed
         limits = executor.limits
         self._memory = SlotMemory(limits.num_slots, limits.kv_tokens)
         self._num_drafts = max(graph.width for graph in executor.catalogue) - 1
@@ -273,7 +272,7 @@ class Engine:
         self._memory.vacate(lane.slot, keep=keep)
         if not keep:
             self._executor.release(lane.slot)
-        self._freed()
+        self.on_freed()
 
     def _record(self, flight: Flight, completion: Completion, now_ns: int) -> None:
         self._num_steps += 1

@@ -9,6 +9,8 @@ from headway.errors import InvalidRequest, Unauthenticated
 from headway.v1 import worker_pb2
 from headway.worker.batch import HostedModel, PendingBatch
 from headway.worker.device import Device
+from headway.worker.generator import HostedGenerator
+from headway.worker.stream import PendingStream
 
 MAX_UNSENT = 256
 """Answers a gateway may leave unread before its session is no longer read either."""
@@ -29,6 +31,28 @@ class Outbox:
         if not self._closed:
             self._messages.append(message)
             self._wake()
+
+    def put_part(self, part: worker_pb2.StreamPart) -> bool:
+        """Appends a part of an output; True if it joined an unsent one of the same output.
+
+        Parts join the last message while that is one of parts: a reader that is behind gets
+        fewer and larger messages.
+        """
+        if self._closed:
+            return False
+        last = self._messages[-1] if self._messages else None
+        if last is None or last.WhichOneof("message") != "parts":
+            parts = worker_pb2.StreamParts(parts=[part])
+            self.put(worker_pb2.SessionResponse(parts=parts))
+            return False
+        for unsent in last.parts.parts:
+            if unsent.item_id == part.item_id:
+                unsent.text += part.text
+                unsent.token_ids.extend(part.token_ids)
+                unsent.logprobs.extend(part.logprobs)
+                return True
+        last.parts.parts.append(part)
+        return False
 
     def close(self, error: BaseException | None = None) -> None:
         """No more messages; what is unsent is still sent, then `error` is raised, if one."""
@@ -77,7 +101,7 @@ class GatewaySession:
         self,
         *,
         device: Device,
-        models: tuple[HostedModel, ...],
+        models: tuple[HostedModel | HostedGenerator, ...],
         clock: Clock,
         worker_id: str,
         instance_id: str,
@@ -96,6 +120,11 @@ class GatewaySession:
         self._turned_away = False
         self._half_closed = False
         self._batches: dict[int, PendingBatch] = {}
+        self._streams: dict[int, PendingStream] = {}
+        self._stream_of_item: dict[int, PendingStream] = {}
+        self._generation = next(
+            (model.generation for model in models if isinstance(model, HostedGenerator)), None
+        )
 
     def receive(self, request: worker_pb2.SessionRequest) -> None:
         """Acts on one message.
@@ -112,7 +141,7 @@ class GatewaySession:
         elif kind == "cancel":
             self._cancel(request.cancel)
         elif kind == "stream_credit":
-            pass  # No hosted model streams, so there is nothing the credit could be for.
+            self._grant(request.stream_credit)
         else:
             raise InvalidRequest(
                 f"message {kind or 'of no kind'} in a session that was greeted; "
@@ -131,6 +160,11 @@ class GatewaySession:
         for batch in list(self._batches.values()):
             self._device.abandon(batch)
         self._batches.clear()
+        streams, self._streams = list(self._streams.values()), {}
+        self._stream_of_item.clear()
+        for stream in streams:
+            if self._generation is not None:
+                self._generation.abandon(stream)
 
     def tell_freed(self) -> None:
         """Tells a gateway that was turned away that there is room again."""
@@ -171,7 +205,7 @@ class GatewaySession:
 
     def _execute(self, message: worker_pb2.ExecuteBatch) -> None:
         batch_id = message.batch_id
-        if batch_id in self._batches:
+        if batch_id in self._batches or batch_id in self._streams:
             raise InvalidRequest(
                 f"execute.batch_id {batch_id} is in hand already; name each batch once",
                 field="execute.batch_id",
@@ -192,13 +226,49 @@ class GatewaySession:
                 f"0 to {len(self._models) - 1}",
                 field="execute.model_handle",
             )
-        batch = PendingBatch(
-            message, self._models[message.model_handle], self._clock.now_ns(), self._deliver
-        )
+        model = self._models[message.model_handle]
+        if isinstance(model, HostedGenerator):
+            self._generate(message, model)
+            return
+        batch = PendingBatch(message, model, self._clock.now_ns(), self._deliver)
         self._batches[batch_id] = batch
         self._device.submit(batch)
 
+    def _generate(self, message: worker_pb2.ExecuteBatch, model: HostedGenerator) -> None:
+        item_id = message.items[0].item_id
+        if len(message.items) != 1 or item_id in self._stream_of_item:
+            raise InvalidRequest(
+                f"execute.items of batch {message.batch_id} for {model.label}, which writes: "
+                "send one member a batch, and name each once",
+                field="execute.items",
+            )
+        stream = PendingStream(
+            message,
+            model.metrics,
+            self._clock.now_ns(),
+            deliver=self._deliver,
+            put_part=self.outbox.put_part,
+        )
+        self._streams[message.batch_id] = self._stream_of_item[item_id] = stream
+        model.generation.submit(stream)
+
+    def _grant(self, message: worker_pb2.StreamCredit) -> None:
+        # An unknown output has ended while the credit was on its way.
+        stream = self._stream_of_item.get(message.item_id)
+        if stream is None:
+            return
+        if message.parts < 1:
+            raise InvalidRequest(
+                f"stream_credit.parts is {message.parts}; grant at least 1",
+                field="stream_credit.parts",
+            )
+        stream.grant(message.parts)
+
     def _cancel(self, message: worker_pb2.CancelItems) -> None:
+        stream = self._streams.get(message.batch_id)
+        if stream is not None and self._generation is not None:
+            self._generation.cancel(stream, message.item_ids)
+            return
         # An unknown batch has been answered while the cancellation was on its way.
         batch = self._batches.get(message.batch_id)
         if batch is not None:
@@ -206,22 +276,29 @@ class GatewaySession:
 
     def _deliver(self, response: worker_pb2.SessionResponse) -> None:
         if response.WhichOneof("message") == "busy":
-            self._turned_away = not response.busy.draining
             batch_id = response.busy.batch_id
+            # Who is turned away from a lane hears of every lane that is freed anyway.
+            self._turned_away = not response.busy.draining and batch_id in self._batches
         else:
             batch_id = response.result.batch_id
         self._batches.pop(batch_id, None)
+        stream = self._streams.pop(batch_id, None)
+        if stream is not None:
+            del self._stream_of_item[stream.item.item_id]
         self.outbox.put(response)
         self._close_if_done()
 
     def _close_if_done(self) -> None:
-        if self._half_closed and not self._batches:
+        if self._half_closed and not self._batches and not self._streams:
             self.outbox.close()
 
     def _capacity(self) -> worker_pb2.Capacity:
-        return worker_pb2.Capacity(
+        capacity = worker_pb2.Capacity(
             free_slots=self._device.free_slots, draining=self._device.draining
         )
+        if self._generation is not None:
+            self._generation.fill(capacity)
+        return capacity
 
 
 def _same(given: str, expected: str) -> bool:
