@@ -183,6 +183,8 @@ class Supervisor:
 
     async def _stop(self) -> None:
         """The gateway first: it refuses new requests and has the fleet finish the old ones."""
+        for child in self._children:
+            child.quiet = True  # that the others go is expected now
         grace_ns = int(self._settings.drain_seconds * NS_PER_S) + KILL_MARGIN_NS
         await self._gateway.stop(grace_ns)
         await asyncio.gather(*(worker.stop(grace_ns) for worker in self._workers))

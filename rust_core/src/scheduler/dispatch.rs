@@ -111,7 +111,7 @@ impl Scheduler {
         Some(Plan {
             replica,
             reason: BatchReason::Deadline,
-            predicted_ns: to_ns(site.expected.at(units)),
+            predicted_ns: to_ns(site.expected.at(units).round()),
             ready_ns: site.ready_ns,
         })
     }

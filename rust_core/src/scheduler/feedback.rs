@@ -22,6 +22,9 @@ impl Scheduler {
         let Some(dispatch) = self.dispatches.remove(&id) else { return Ok(Vec::new()) };
         if let Some(pool) = self.pool_mut(dispatch.pool) {
             pool.executing_batches -= 1;
+            if report.outcome != BatchOutcome::Busy {
+                pool.last_run_ns = Some(now_ns);
+            }
         }
         self.settle_replica(now_ns, id, &dispatch, report);
         Ok(self.settle_members(now_ns, id, &dispatch, report))

@@ -201,7 +201,7 @@ impl Pool {
             ready_ns: replica.busy_until_ns.max(now_ns).saturating_add(replica.handoff_ns),
             limits: replica.limits,
             expected: self.cost.expected().scaled(1.0 / speed, unit_ratio),
-            judged: self.cost.judged(JUDGED_QUANTILE).scaled(1.0 / speed, unit_ratio),
+            judged: self.cost.cautious(JUDGED_QUANTILE).scaled(1.0 / speed, unit_ratio),
             speed,
         }
     }
@@ -209,8 +209,8 @@ impl Pool {
     /// Time that a request of `units` is judged to take on an idle `replica`.
     pub(super) fn alone_ns(&self, units: u64, replica: &Replica) -> i64 {
         let unit_ratio = self.unit_ratio.unwrap_or(1.0);
-        let judged = self.cost.judged(JUDGED_QUANTILE).scaled(1.0, unit_ratio);
-        to_ns(judged.at(units) / replica.speed.value()).saturating_add(replica.handoff_ns)
+        let judged = self.cost.cautious(JUDGED_QUANTILE).scaled(1.0, unit_ratio);
+        to_ns((judged.at(units) / replica.speed.value()).round()).saturating_add(replica.handoff_ns)
     }
 
     /// True if a request may be admitted that looks infeasible: nothing ran for a second, and no
