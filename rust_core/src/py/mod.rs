@@ -7,6 +7,7 @@ mod bucket;
 mod cost;
 mod edf;
 mod ended;
+mod engine;
 mod enums;
 mod error;
 mod ewma;
@@ -18,11 +19,11 @@ mod scheduler;
 mod stats;
 mod verdict;
 
-use pyo3::prelude::*;
-
 /// `headway._core`.
 #[pymodule(name = "_core", gil_used = false)]
 mod core {
+    use pyo3::prelude::*;
+
     #[pymodule_export]
     use super::batch::Batch;
     #[pymodule_export]
@@ -53,4 +54,9 @@ mod core {
     #[pymodule_export]
     #[allow(non_upper_case_globals)] // Python's name
     const __version__: &str = env!("CARGO_PKG_VERSION");
+
+    #[pymodule_init]
+    fn init(module: &Bound<'_, PyModule>) -> PyResult<()> {
+        super::engine::register(module)
+    }
 }
