@@ -17,6 +17,8 @@ IDLE, QUEUE_FULL = 1, 2
 
 @dataclass(slots=True)
 class Lane:
+    """A request."""
+
     handle: int
     prompt_left: int
     output_left: int
@@ -28,6 +30,8 @@ class Lane:
 
 @dataclass(frozen=True, slots=True)
 class BaselineStep:
+    """A chosen step."""
+
     frame: int
     graph: int
     prompt_lanes: Sequence[int]
@@ -160,9 +164,7 @@ class BaselineSelector:
             if has_ended:
                 self._lanes[handle].leaving = True
         in_flight = {
-            handle
-            for step in self._flights
-            for handle in (*step.prompt_lanes, *step.row_lanes)
+            handle for step in self._flights for handle in (*step.prompt_lanes, *step.row_lanes)
         }
         self._lanes = {
             handle: lane

@@ -236,10 +236,10 @@ class Engine:
                 self.first_token_wait.observe(
                     len(lane.request.prompt) - lane.reused, now_ns - lane.admitted_at
                 )
-        for row in flight.frame.decode:
-            lane = self._by_slot[row.slot]
-            if row.width > 1 and by_slot[row.slot].tokens:
-                lane.acceptance.observe(row.width - 1, by_slot[row.slot].num_accepted)
+        for verified in flight.frame.decode:
+            lane = self._by_slot[verified.slot]
+            if verified.width > 1 and by_slot[verified.slot].tokens:
+                lane.acceptance.observe(verified.width - 1, by_slot[verified.slot].num_accepted)
                 if lane.ending is None:
                     self._selector.set_acceptance(lane.handle, lane.acceptance.chances())
         return [len(by_slot[lane.slot].tokens) for lane in flight.lanes]
@@ -279,6 +279,4 @@ class Engine:
         if self._trace is not None:
             graph = self._executor.catalogue[flight.step.graph]
             begun_at = max(flight.submitted_at, self._last_completed_at)
-            self._trace.add(
-                record_of(self._num_steps, graph, flight, completion, now_ns, begun_at)
-            )
+            self._trace.add(record_of(self._num_steps, graph, flight, completion, now_ns, begun_at))

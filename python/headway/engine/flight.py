@@ -8,7 +8,7 @@ from headway.engine.lane import EngineLane
 from headway.engine.selection import PART_NAMES, Step
 from headway.engine.trace import LaneShare, StepRecord
 
-REASONS = ("value", "plan", "bootstrap", "refresh")
+REASONS = ("", "best score", "lone prompt", "passed over", "bootstrap", "refresh")
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,7 +42,8 @@ class Flight:
         most |= {row.slot: row.width for row in self.frame.decode}
         for each in completion.outcomes:
             if len(each.tokens) > most[each.slot]:
-                return f"slot {each.slot} got {len(each.tokens)} tokens, room was for {most[each.slot]}"
+                room = most[each.slot]
+                return f"slot {each.slot} got {len(each.tokens)} tokens, with room for {room}"
         first = {each.slot: each for each in completion.outcomes}
         if any(row.completes and not first[row.slot].tokens for row in self.frame.prefill):
             return "a prompt was completed without a first token"

@@ -61,7 +61,9 @@ class EngineLane:
             return []
         if outcome.tokens and self.first_token_at is None:
             self.first_token_at = now_ns
-        pieces, kept, logprobs = [], [], []
+        pieces: list[str] = []
+        kept: list[int] = []
+        logprobs: list[float] = []
         for index, token in enumerate(outcome.tokens):
             if token in ends:
                 self._publish("".join(pieces), kept, logprobs)

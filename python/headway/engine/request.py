@@ -23,6 +23,10 @@ class Targets:
     gap_ns: int | None = None
 
 
+GREEDY = Sampling()
+NO_TARGETS = Targets()
+
+
 @dataclass(frozen=True, slots=True)
 class GenerationRequest:
     """One output to write.
@@ -40,9 +44,9 @@ class GenerationRequest:
 
     prompt: Sequence[int]
     output_limit: int
-    sampling: Sampling = Sampling()
+    sampling: Sampling = GREEDY
     stops: Sequence[str] = ()
-    targets: Targets = Targets()
+    targets: Targets = NO_TARGETS
     weight: float = 1.0
     arrived_at_ns: int = 0
     request_id: str = ""
@@ -81,9 +85,7 @@ class Ending:
 class OutputListener(Protocol):
     """Who a lane's output goes to. Must not block, and must not raise."""
 
-    def on_output(
-        self, text: str, token_ids: Sequence[int], logprobs: Sequence[float]
-    ) -> None:
+    def on_output(self, text: str, token_ids: Sequence[int], logprobs: Sequence[float]) -> None:
         """More output; the text may lag behind the tokens, where a character is not all there."""
         ...
 

@@ -81,7 +81,7 @@ class _Lane:
 
 
 class SimulatedExecutor:
-    """One device: frames run one after another, each once it is submitted and those before ended."""
+    """One device: frames run one after another, in the order of their submission."""
 
     def __init__(
         self,
@@ -91,7 +91,7 @@ class SimulatedExecutor:
         *,
         limits: ExecutorLimits,
         output_of: Callable[[LaneOpening], SimulatedOutput],
-        disturbance: Disturbance = Disturbance(),
+        disturbance: Disturbance | None = None,
     ) -> None:
         """`output_of` says what a lane will write."""
         self.busy_ns = 0
@@ -101,7 +101,7 @@ class SimulatedExecutor:
         self._rng = rng
         self._limits = limits
         self._output_of = output_of
-        self._disturbance = disturbance
+        self._disturbance = disturbance or Disturbance()
         self._lanes: dict[int, _Lane] = {}
         self._queue: deque[tuple[Frame, Callable[[Completion], None]]] = deque()
         self._running = False

@@ -98,9 +98,7 @@ class Stepper:
         rows += [self._verification(row.slot, drafted) for row, drafted in decode]
         logits = self._model.forward(rows) if rows else []
         chunks = len(frame.prefill)
-        outcomes = [
-            self._end_chunk(row, logits[index]) for index, row in enumerate(frame.prefill)
-        ]
+        outcomes = [self._end_chunk(row, logits[index]) for index, row in enumerate(frame.prefill)]
         outcomes += [
             self._verify(row.slot, drafted, logits[chunks + index])
             for index, (row, drafted) in enumerate(decode)
@@ -135,9 +133,7 @@ class Stepper:
         token, logprob = self._draw(lane, logits[0])
         return RowOutcome(row.slot, (token,), (logprob,))
 
-    def _verify(
-        self, slot: int, drafted: Sequence[int], logits: Sequence[Logits]
-    ) -> RowOutcome:
+    def _verify(self, slot: int, drafted: Sequence[int], logits: Sequence[Logits]) -> RowOutcome:
         """Draws as if the drafts were not there, until one of them is wrong.
 
         The draw at a position is the model's own, so a draft changes when tokens come, never

@@ -31,9 +31,7 @@ def _graphs(
         for width in widths
         for n in rows
     ]
-    prefill = [
-        GraphShape(f"p{n}", prefill_tokens=n, prompt_rows=prompt_rows) for n in chunks
-    ]
+    prefill = [GraphShape(f"p{n}", prefill_tokens=n, prompt_rows=prompt_rows) for n in chunks]
     mixed = [
         GraphShape(f"p{chunk}d{n}", prefill_tokens=chunk, prompt_rows=prompt_rows, decode_rows=n)
         for chunk in chunks

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from headway.errors import RequestError
+from headway.gateway.pending import Pending
 from headway.v1 import inference_pb2
 
 if TYPE_CHECKING:
@@ -95,3 +96,7 @@ class PendingStream:
     def _wake_up(self) -> None:
         if self.wake is not None and not self.wake.done():
             self.wake.set_result(None)
+
+
+LiveRequest = Pending | PendingStream
+"""A request of either kind between its arrival and its answer."""

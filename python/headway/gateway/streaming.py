@@ -333,6 +333,9 @@ class StreamDispatcher:
         item = next((i for i in result.items if i.item_id == stream.stream_id), None)
         if item is None or (item.status == _OK and not item.HasField("output")):
             self._retry(stream, "the worker's answer left it out")
+        elif item.status == worker_pb2.ITEM_STATUS_CANCELLED:
+            # Not by this gateway, which forgets what it cancels: the worker goes down.
+            self._retry(stream, "its worker gave it up")
         elif item.status == _OK:
             self._answer(stream, item, result)
         elif item.status == worker_pb2.ITEM_STATUS_FAILED and stream.num_parts == 0:
@@ -468,5 +471,3 @@ def _pool_of(model: Model, version: str, key: int) -> Pool:
         if point < end:
             return pool if pool.num_replicas else split[0][0]
     return split[-1][0]
-
-

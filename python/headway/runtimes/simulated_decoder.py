@@ -9,9 +9,9 @@ from headway.engine.simulated import Disturbance, SimulatedExecutor, SimulatedOu
 from headway.engine.surface import CpuLikeSurface, GpuLikeSurface
 from headway.engine.timeline import ClockTimeline
 from headway.rng import SeedTree
+from headway.runtimes.embedded import defaults_of
 from headway.runtimes.generative import GenerationDefaults, text_card
 from headway.runtimes.generative_settings import SimulatedDecoderSettings
-from headway.runtimes.embedded import defaults_of
 from headway.v1 import types_pb2
 
 WIDTHS = (1, 2, 4, 8)

@@ -152,5 +152,3 @@ def _sampling(item: worker_pb2.BatchItem) -> Sampling:
         seed=seed,
         logprobs=asked.logprobs > 0,
     )
-
-

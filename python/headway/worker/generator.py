@@ -80,9 +80,7 @@ async def load_generator(
     trace = Trace(None if given.trace_file is None else TraceFile(given.trace_file).write)
     selector = make_selector(executor.catalogue, max_lanes=2 * given.max_lanes)
     engine = Engine(executor, selector, clock, trace=trace, reuse=given.reuse_prefixes)
-    generation = Generation(
-        engine, executor.vocabulary, runtime.defaults, clock, changed=changed
-    )
+    generation = Generation(engine, executor.vocabulary, runtime.defaults, clock, changed=changed)
     engine.on_freed = generation.on_freed
     card = runtime.card()
     card.model, card.version = settings.model, settings.version

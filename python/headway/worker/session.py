@@ -21,6 +21,7 @@ class Outbox:
 
     def __init__(self) -> None:
         self._messages: deque[worker_pb2.SessionResponse] = deque()
+        self._unsent_capacity: worker_pb2.SessionResponse | None = None
         self._closed = False
         self._error: BaseException | None = None
         self._reader: asyncio.Future[None] | None = None
@@ -31,6 +32,17 @@ class Outbox:
         if not self._closed:
             self._messages.append(message)
             self._wake()
+
+    def put_capacity(self, capacity: worker_pb2.Capacity) -> None:
+        """Appends what can be taken; replaces the last word on it where that has not left yet."""
+        unsent = self._unsent_capacity
+        if unsent is not None:
+            unsent.capacity.CopyFrom(capacity)
+            return
+        message = worker_pb2.SessionResponse(capacity=capacity)
+        if not self._closed:
+            self._unsent_capacity = message
+        self.put(message)
 
     def put_part(self, part: worker_pb2.StreamPart) -> bool:
         """Appends a part of an output; True if it joined an unsent one of the same output.
@@ -72,7 +84,10 @@ class Outbox:
             await self._reader
         if self._relief is not None and len(self._messages) <= MAX_UNSENT // 2:
             _resolve(self._relief)
-        return self._messages.popleft()
+        message = self._messages.popleft()
+        if message is self._unsent_capacity:
+            self._unsent_capacity = None
+        return message
 
     @property
     def congested(self) -> bool:
@@ -175,7 +190,7 @@ class GatewaySession:
     def tell_capacity(self) -> None:
         """Tells what can be taken now."""
         if self.greeted:
-            self.outbox.put(worker_pb2.SessionResponse(capacity=self._capacity()))
+            self.outbox.put_capacity(self._capacity())
 
     def _greet(self, request: worker_pb2.SessionRequest, kind: str | None) -> None:
         if kind != "greeting":

@@ -19,6 +19,8 @@ mod scheduler;
 mod stats;
 mod verdict;
 
+use pyo3::prelude::*;
+
 /// `headway._core`.
 #[pymodule(name = "_core", gil_used = false)]
 mod core {

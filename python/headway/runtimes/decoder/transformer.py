@@ -54,9 +54,7 @@ class Transformer:
         """Logits of the wanted positions, row by row."""
         weights = self._weights
         tokens = np.concatenate([np.asarray(row.tokens, np.int64) for row in rows])
-        places = np.concatenate(
-            [np.arange(row.start, row.start + len(row.tokens)) for row in rows]
-        )
+        places = np.concatenate([np.arange(row.start, row.start + len(row.tokens)) for row in rows])
         hidden = weights.embedding[tokens]
         cosines, sines = self._cosines[places, None], self._sines[places, None]
         epsilon = weights.shape.norm_epsilon
@@ -124,7 +122,7 @@ def _attend(queries: Matrix, keys: Matrix, values: Matrix) -> Matrix:
     scores -= scores.max(axis=-1, keepdims=True)
     np.exp(scores, out=scores)
     scores /= scores.sum(axis=-1, keepdims=True)
-    mixed = (scores @ values).reshape(kv_heads, group, tokens, width)
+    mixed: Matrix = (scores @ values).reshape(kv_heads, group, tokens, width)
     return mixed.transpose(2, 0, 1, 3).reshape(tokens, heads * width)
 
 
