@@ -85,6 +85,9 @@ class BaselineSelector:
     def set_acceptance(self, lane: int, acceptance: Sequence[float]) -> None:
         """Baselines do not draft."""
 
+    def observe(self, graph: int, **others: object) -> None:
+        """Baselines do not look at costs."""
+
     def dispatch(self, now_ns: int) -> BaselineStep | int:
         if len(self._flights) >= self._max_frames:
             return QUEUE_FULL

@@ -8,7 +8,6 @@ import logging
 from collections import deque
 from collections.abc import Callable
 
-from headway.clock import Clock
 from headway.engine.drafts import Acceptance
 from headway.engine.executor import Executor, LaneOpening
 from headway.engine.flight import Flight, frame_of, record_of
@@ -18,6 +17,7 @@ from headway.engine.length import OutputLengths
 from headway.engine.memory import SlotMemory
 from headway.engine.request import Finish, GenerationRequest, OutputListener
 from headway.engine.selection import StepSelector
+from headway.engine.timeline import Timeline
 from headway.engine.trace import Trace
 from headway.engine.wait import FirstTokenWait
 from headway.errors import RuntimeInputError
@@ -33,7 +33,7 @@ class Engine:
         self,
         executor: Executor,
         selector: StepSelector,
-        clock: Clock,
+        timeline: Timeline,
         *,
         trace: Trace | None = None,
         reuse: bool = True,
@@ -43,7 +43,7 @@ class Engine:
         Args:
           executor: the device.
           selector: chooses among the executor's catalogue.
-          clock: where the present comes from.
+          timeline: where the present comes from, and later calls go.
           trace: where steps are recorded; nowhere by default.
           reuse: whether ended lanes leave their memory to prompts that begin alike.
         """
@@ -53,7 +53,7 @@ class Engine:
         self.first_token_wait = FirstTokenWait()
         self._executor = executor
         self._selector = selector
-        self._clock = clock
+        self._clock = timeline
         self._trace = trace
         self._reuse = reuse
         limits = executor.limits
@@ -64,7 +64,17 @@ class Engine:
         self._by_slot: dict[int, EngineLane] = {}
         self._flights: deque[Flight] = deque()
         self._num_steps = 0
-        self._last_completed_at = clock.now_ns()
+        for index, device_ns in enumerate(executor.measured_ns):
+            if device_ns:
+                selector.observe(
+                    index,
+                    device_ns=device_ns,
+                    wall_ns=device_ns,
+                    completed_at_ns=timeline.now_ns(),
+                    probe=True,
+                )
+        self._last_completed_at = timeline.now_ns()
+        self._wake_at = 0
 
     # -- requests
 
@@ -159,7 +169,10 @@ class Engine:
         """Fills the submission queue. Repeating it changes nothing."""
         now_ns = self._clock.now_ns()
         self._expire(now_ns)
-        while not isinstance(step := self._selector.dispatch(now_ns), int):
+        while self._may_submit(now_ns):
+            step = self._selector.dispatch(now_ns)
+            if isinstance(step, int):
+                return
             frame = frame_of(step, self._lanes, self._executor.catalogue[step.graph].width)
             flight = Flight(
                 step=step,
@@ -173,6 +186,20 @@ class Engine:
                 lane.num_frames += 1
             self._flights.append(flight)
             self._executor.submit(frame, self._on_completion)
+
+    def _may_submit(self, now_ns: int) -> bool:
+        """Whether another frame is due. The second one is chosen late: who comes meanwhile
+        waits for one frame, not for two; the device has no gap as long as the lead holds.
+        """
+        if not self._flights:
+            return True
+        due_at = self._flights[0].due_at(self._last_completed_at)
+        if len(self._flights) > 1 or now_ns >= due_at:
+            return True
+        if not now_ns < self._wake_at <= due_at:
+            self._wake_at = due_at
+            self._clock.call_at(due_at, self.pump)
+        return False
 
     def _tell_selector(self, lane: EngineLane, now_ns: int) -> int:
         request, targets = lane.request, lane.request.targets

@@ -90,6 +90,11 @@ class Executor(Protocol):
         """The model's tokens."""
         ...
 
+    @property
+    def measured_ns(self) -> Sequence[int]:
+        """Device time of each graph as measured before it serves; 0 for those that were not."""
+        ...
+
     def open(self, lane: LaneOpening) -> None:
         """Begins a lane."""
         ...

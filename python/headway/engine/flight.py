@@ -8,6 +8,10 @@ from headway.engine.lane import EngineLane
 from headway.engine.selection import PART_NAMES, Step
 from headway.engine.trace import LaneShare, StepRecord
 
+LEAD = 0.15
+SHORTEST_LEAD_NS = 4_000_000
+"""Before a frame's predicted end: several times the spread of step times, and of timers."""
+
 REASONS = ("", "best score", "lone prompt", "passed over", "bootstrap", "refresh")
 
 
@@ -27,6 +31,16 @@ class Flight:
     submitted_at: int
     drained: bool
     num_lanes: int
+
+    def due_at(self, last_completed_at: int) -> int:
+        """When the next frame is to be submitted, if this one is the oldest.
+
+        A lead before its predicted end; at once while its cost is unknown, since there is no
+        end to predict.
+        """
+        cost_ns = self.step.cost_ns
+        begun_at = max(self.submitted_at, last_completed_at)
+        return begun_at + max(0, cost_ns - max(SHORTEST_LEAD_NS, round(LEAD * cost_ns)))
 
     def problem_with(self, completion: Completion) -> str:
         """What is wrong with a completion; "" if it is one of this frame.

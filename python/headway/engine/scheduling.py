@@ -8,8 +8,13 @@ from headway.engine.frame import GraphShape
 from headway.engine.selection import StepSelector
 
 
-def make_selector(catalogue: Sequence[GraphShape], *, max_lanes: int) -> StepSelector:
-    """A `_core.StepScheduler` with its default prices; nothing is measured yet."""
+def make_selector(
+    catalogue: Sequence[GraphShape], *, max_lanes: int, lifetime_ns: int | None = None
+) -> StepSelector:
+    """A `_core.StepScheduler` with its default prices; nothing is measured yet.
+
+    `lifetime_ns`: age at which a measured cost is stale; None for the core's default.
+    """
     graphs = [
         _core.StepGraph(
             name=graph.name,
@@ -21,4 +26,4 @@ def make_selector(catalogue: Sequence[GraphShape], *, max_lanes: int) -> StepSel
         )
         for graph in catalogue
     ]
-    return cast(StepSelector, _core.StepScheduler(graphs, max_lanes=max_lanes))
+    return cast(StepSelector, _core.StepScheduler(graphs, max_lanes=max_lanes, lifetime_ns=lifetime_ns))

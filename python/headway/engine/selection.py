@@ -92,6 +92,18 @@ class StepSelector(Protocol):
         """Replaces what is known of a lane's drafts."""
         ...
 
+    def observe(
+        self,
+        graph: int,
+        *,
+        device_ns: int | None,
+        wall_ns: int,
+        completed_at_ns: int,
+        probe: bool = False,
+    ) -> None:
+        """Takes in an execution that was not scheduled here."""
+        ...
+
     def dispatch(self, now_ns: int) -> Step | int:
         """The next step, in flight; or the number of the reason why there is none."""
         ...

@@ -92,8 +92,16 @@ class SimulatedExecutor:
         limits: ExecutorLimits,
         output_of: Callable[[LaneOpening], SimulatedOutput],
         disturbance: Disturbance | None = None,
+        warmed_up: bool = True,
     ) -> None:
-        """`output_of` says what a lane will write."""
+        """Makes a device with nothing on it.
+
+        Args:
+          output_of: what a lane will write.
+          disturbance: none by default.
+          warmed_up: whether every graph was run once before, undisturbed.
+        """
+        self._warmed_up = warmed_up
         self.busy_ns = 0
         self._surface = surface
         self._catalogue = tuple(surface.graphs)
@@ -122,6 +130,16 @@ class SimulatedExecutor:
     def vocabulary(self) -> SimulatedVocabulary:
         """One for all."""
         return SimulatedVocabulary()
+
+    @property
+    def measured_ns(self) -> Sequence[int]:
+        """Each graph's time when full, where it was warmed up."""
+        if not self._warmed_up:
+            return ()
+        return [
+            self._surface.cost_ns(graph, graph.prefill_tokens, graph.decode_rows)
+            for graph in self._catalogue
+        ]
 
     def open(self, lane: LaneOpening) -> None:
         """Begins a lane."""

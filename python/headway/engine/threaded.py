@@ -30,8 +30,15 @@ class ThreadedExecutor:
         clock: Clock,
         loop: asyncio.AbstractEventLoop,
         device_thread: Pool,
+        measured_ns: Sequence[int] = (),
     ) -> None:
-        """`device_thread`: a pool of exactly one thread."""
+        """Makes the executor of a loaded model.
+
+        Args:
+          device_thread: a pool of exactly one thread.
+          measured_ns: device time of each graph, as far as it was measured before.
+        """
+        self._measured_ns = tuple(measured_ns)
         self._stepper = stepper
         self._catalogue = tuple(catalogue)
         self._limits = limits
@@ -55,6 +62,11 @@ class ThreadedExecutor:
     def vocabulary(self) -> Vocabulary:
         """The model's tokens."""
         return self._vocabulary
+
+    @property
+    def measured_ns(self) -> Sequence[int]:
+        """As given."""
+        return self._measured_ns
 
     def open(self, lane: LaneOpening) -> None:
         """Begins a lane, once the passes before it have ended."""

@@ -9,6 +9,7 @@ from pathlib import Path
 from headway.clock import Clock
 from headway.engine.engine import Engine
 from headway.engine.scheduling import make_selector
+from headway.engine.timeline import ClockTimeline
 from headway.engine.trace import StepRecord, Trace
 from headway.rng import SeedTree
 from headway.rpc.convert import duration_from_ns
@@ -79,7 +80,9 @@ async def load_generator(
     executor = await runtime.load()
     trace = Trace(None if given.trace_file is None else TraceFile(given.trace_file).write)
     selector = make_selector(executor.catalogue, max_lanes=2 * given.max_lanes)
-    engine = Engine(executor, selector, clock, trace=trace, reuse=given.reuse_prefixes)
+    engine = Engine(
+        executor, selector, ClockTimeline(clock), trace=trace, reuse=given.reuse_prefixes
+    )
     generation = Generation(engine, executor.vocabulary, runtime.defaults, clock, changed=changed)
     engine.on_freed = generation.on_freed
     card = runtime.card()
