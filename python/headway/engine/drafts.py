@@ -7,8 +7,10 @@ SHORTEST_MATCH = 2
 LOOKBACK = 1024
 """Tokens searched for an earlier occurrence; bounds the work a draft costs."""
 
-PRIOR_CHANCE = 0.4
+PRIOR_CHANCE = 0.75
 PRIOR_WEIGHT = 4.0
+"""Hopeful, so that drafts are tried; some verifications are enough to know better."""
+
 MEMORY = 64.0
 """Verifications that a lane's own estimate remembers."""
 

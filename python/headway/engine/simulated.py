@@ -45,6 +45,7 @@ class Disturbance:
       regimes: in the order of their instants; the last one that has begun and fits holds.
       host_delay_ns: between a frame's end and the engine's hearing of it.
       late_host: probability that the host is late for a frame by `late_ns` more.
+      late_again: the same probability right after a frame for which it was late.
       untimed: probability that the device cannot tell its time.
     """
 
@@ -52,6 +53,7 @@ class Disturbance:
     regimes: Sequence[Regime] = field(default=())
     host_delay_ns: int = 0
     late_host: float = 0.0
+    late_again: float = 0.0
     late_ns: int = 0
     untimed: float = 0.0
 
@@ -114,6 +116,7 @@ class SimulatedExecutor:
         self._queue: deque[tuple[Frame, Callable[[Completion], None]]] = deque()
         self._running = False
         self._told_at = 0
+        self._was_late = False
         self._closed = False
 
     @property
@@ -179,7 +182,9 @@ class SimulatedExecutor:
         outcomes += [self._decode(row) for row in frame.decode]
         disturbance = self._disturbance
         told_ns = 0 if self._happens(disturbance.untimed) else device_ns
-        late_ns = disturbance.late_ns if self._happens(disturbance.late_host) else 0
+        late = disturbance.late_again if self._was_late else disturbance.late_host
+        self._was_late = self._happens(late)
+        late_ns = disturbance.late_ns if self._was_late else 0
         completion = Completion(frame.frame_id, outcomes, told_ns)
         self._tell(self._timeline.now_ns() + disturbance.host_delay_ns + late_ns, done, completion)
         if self._queue:
