@@ -82,7 +82,7 @@ generate:
 
 bench: $(DEV) ## Measure what a request costs, and single decisions of the core
 	$(BIN)/python -m bench.load.overhead
-	$(BIN)/python -m pytest bench/micro --benchmark-only -p no:xdist
+	$(BIN)/python -m pytest bench/micro bench/border --benchmark-only -p no:xdist
 
 setup: $(DEV) ## Only set up .venv, with everything
 
@@ -100,7 +100,7 @@ $(VENV)/.created:
 	@command -v cargo >/dev/null || { echo "no cargo found; install Rust, with rustup for example"; exit 1; }
 	@echo "setting up $(VENV)"
 	@$(PYTHON) -m venv $(VENV)
-	@$(BIN)/python -m pip install --quiet 'maturin>=1.9,<2'
+	@$(BIN)/python -m pip install --quiet 'maturin>=1.9.4,<2'
 	@touch $@
 
 # An editable install builds the native module into python/headway, and links to that folder.

@@ -6,7 +6,7 @@ bookkeeping than the core does, so the comparison flatters it.
 """
 
 import random
-from bisect import insort
+from bisect import bisect_left, insort
 from dataclasses import dataclass, field
 
 FIXED_NS = 18_000_000
@@ -74,7 +74,7 @@ class PlainScheduler:
     def cancel(self, ticket: int) -> None:
         """Forgets a queued request."""
         request = self.live.pop(ticket)
-        self.queue.remove((request.deadline_ns, ticket))
+        del self.queue[bisect_left(self.queue, (request.deadline_ns, ticket))]
 
     def pick(self) -> int:
         """The better of two free replicas."""

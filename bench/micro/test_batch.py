@@ -26,6 +26,8 @@ def drained(fleet: CoreFleet, batch: Batch | None) -> None:
 
 @pytest.mark.parametrize("queued", QUEUED)
 class TestFormBatch:
+    """One batch of up to 32."""
+
     def test_core(self, benchmark: BenchmarkFixture, queued: int) -> None:
         benchmark.group = f"form_batch, {queued} queued"
         fleet = CoreFleet(queued)
@@ -66,6 +68,8 @@ class TestFormBatch:
 
 @pytest.mark.parametrize("queued", QUEUED)
 class TestComplete:
+    """The end of one batch of up to 32."""
+
     def test_core(self, benchmark: BenchmarkFixture, queued: int) -> None:
         benchmark.group = f"complete, {queued} queued"
         fleet = CoreFleet(queued)

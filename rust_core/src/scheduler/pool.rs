@@ -256,14 +256,17 @@ impl Pool {
             self.unit_ratio = Some(old + RATIO_GAIN * (ratio - old));
         }
         let units = if counted > 0 { counted } else { units };
-        let (device_ns, speed) = (device_ns as f64, replica.speed.value());
+        let device_ns = device_ns as f64;
         if self.cost.is_fitted() && self.num_replicas > 1 {
-            let predicted = self.cost.expected().at(units).max(1.0) / speed;
+            let predicted = self.cost.expected().at(units).max(1.0) / replica.speed.value();
             let residual = (predicted / device_ns).ln();
-            self.common_log += COMMON_GAIN * (residual - self.common_log);
+            if replica.speed.is_settled() {
+                self.common_log += COMMON_GAIN * (residual - self.common_log);
+            }
             replica.speed.learn(residual - self.common_log);
         }
-        self.cost.observe(units, device_ns * speed);
+        // With what the batch just taught of the replica, so that a new slow one blurs no fit.
+        self.cost.observe(units, device_ns * replica.speed.value());
     }
 }
 

@@ -111,6 +111,32 @@ def test_unlike_speeds_are_learned_and_do_not_blur() -> None:
         assert abs(batch.predicted_ns / exact_ns(400, speeds[batch.replica]) - 1) < 0.03
 
 
+def test_a_new_slow_replica_does_not_blur_the_fit() -> None:
+    fleet = Fleet()
+    fast = fleet.replica()
+    fleet.teach(50)
+    before = fleet.core.pool_stats(fleet.pool)
+    slow = fleet.replica()
+    fleet.core.set_replica_condition(fleet.now, fast, ReplicaCondition.DRAINING)
+    for _ in range(3):
+        fleet.ticket(units=200, slack=3_600 * SECOND)
+        fleet.run(fleet.batch(), exact_ns(200, 0.25))
+    after = fleet.core.pool_stats(fleet.pool)
+    predicted = [stats.cost_intercept_ns + 200 * stats.cost_slope_ns for stats in (before, after)]
+    assert abs(predicted[1] / predicted[0] - 1) < 0.03
+    assert abs(fleet.core.replica_stats(slow).speed / 0.25 - 1) < 0.15
+
+
+def test_a_fleet_that_slows_down_together_is_followed() -> None:
+    fleet = Fleet()
+    for _ in range(3):
+        fleet.replica()
+    fleet.teach(60)
+    fleet.teach(8, scale=4)
+    fleet.ticket(units=200, slack=3_600 * SECOND)
+    assert abs(fleet.batch().predicted_ns / (4 * exact_ns(200)) - 1) < 0.15
+
+
 def test_what_only_the_fast_one_can_do_in_time_waits_for_it_alone() -> None:
     fleet = Fleet()
     speeds = {fleet.replica(): 1.0, fleet.replica(): 0.5}

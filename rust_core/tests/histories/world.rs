@@ -1,12 +1,4 @@
-//! The scheduler on random histories, beside a model that keeps only who is where.
-//!
-//! Held at every step: each ticket ends exactly once, whatever the order of cancel, expire,
-//! complete and removal; limits and deadlines hold for every batch; all counts agree.
-#![allow(
-    clippy::cast_possible_wrap, // small numbers throughout
-    clippy::cast_possible_truncation,
-    clippy::cast_sign_loss
-)]
+//! The scheduler beside its model.
 use std::collections::{BTreeMap, BTreeSet};
 
 use headway_core::batch::BatchReason;
@@ -16,53 +8,15 @@ use headway_core::scheduler::{
     Batch, BatchOutcome, Condition, Offer, ReplicaLimits, Report, Scheduler,
 };
 use proptest::prelude::*;
-use proptest::test_runner::RngSeed;
+
+use crate::step::Step;
 
 const MS: i64 = 1_000_000;
 const MAX_ATTEMPTS: u32 = 3;
 
-#[derive(Debug, Clone)]
-enum Step {
-    Wait(i64),
-    Offer { pool: i64, units: i64, rows: i64, slack_ms: i64, lane: i64 },
-    Form { pool: usize },
-    Complete { pick: usize, outcome: u8, retry: u8, failed: i64, device_ms: i64 },
-    CompleteTwice { pick: usize },
-    Cancel { pick: usize },
-    Expire,
-    AddReplica { pool: usize, slots: i64, requests: i64, rows: i64, units: i64 },
-    Condition { pick: usize, condition: u8 },
-    RemoveReplica { pick: usize },
-}
-
-fn step() -> impl Strategy<Value = Step> {
-    prop_oneof![
-        4 => (0..40i64).prop_map(Step::Wait),
-        12 => (-1..2i64, 1..400i64, 1..4i64, -5..600i64, 1..3i64).prop_map(
-            |(pool, units, rows, slack_ms, lane)| Step::Offer { pool, units, rows, slack_ms, lane }
-        ),
-        8 => (0..2usize).prop_map(|pool| Step::Form { pool }),
-        6 => (any::<usize>(), 0..6u8, any::<u8>(), 0..2i64, 0..60i64).prop_map(
-            |(pick, outcome, retry, failed, device_ms)| Step::Complete {
-                pick, outcome, retry, failed, device_ms
-            }
-        ),
-        1 => any::<usize>().prop_map(|pick| Step::CompleteTwice { pick }),
-        3 => any::<usize>().prop_map(|pick| Step::Cancel { pick }),
-        2 => Just(Step::Expire),
-        2 => (0..2usize, 1..3i64, 0..9i64, 0..9i64, 0..900i64).prop_map(
-            |(pool, slots, requests, rows, units)| Step::AddReplica {
-                pool, slots, requests, rows, units
-            }
-        ),
-        3 => (any::<usize>(), 0..4u8)
-            .prop_map(|(pick, condition)| Step::Condition { pick, condition }),
-        1 => any::<usize>().prop_map(|pick| Step::RemoveReplica { pick }),
-    ]
-}
-
+/// A live request.
 #[derive(Debug, Clone, Copy)]
-struct Known {
+pub struct Known {
     pool: i64,
     units: u64,
     rows: u64,
@@ -71,18 +25,19 @@ struct Known {
     attempts: u32,
 }
 
-struct World {
+/// The scheduler and what must be true of it.
+pub struct World {
     core: Scheduler,
     now_ns: i64,
     pools: Vec<i64>,
     replicas: BTreeMap<i64, (ReplicaLimits, Condition)>,
-    live: BTreeMap<u64, Known>,
-    executing: BTreeMap<u64, (i64, Vec<u64>)>,
+    pub live: BTreeMap<u64, Known>,
+    pub executing: BTreeMap<u64, (i64, Vec<u64>)>,
     done: Vec<u64>,
     ended: BTreeSet<u64>,
 }
 
-type Check = Result<(), TestCaseError>;
+pub type Check = Result<(), TestCaseError>;
 
 #[allow(clippy::needless_pass_by_value)] // for `map_err`
 fn fail(error: CoreError) -> TestCaseError {
@@ -94,7 +49,7 @@ fn nth<K: Copy, V>(map: &BTreeMap<K, V>, pick: usize) -> Option<K> {
 }
 
 impl World {
-    fn new() -> Result<Self, TestCaseError> {
+    pub fn new() -> Result<Self, TestCaseError> {
         let mut core = Scheduler::new(5, 64, i64::from(MAX_ATTEMPTS)).map_err(fail)?;
         core.add_tenant(0, f64::INFINITY, f64::INFINITY).map_err(fail)?;
         let model = core.add_model(9);
@@ -119,7 +74,8 @@ impl World {
         Ok(())
     }
 
-    fn take(&mut self, step: &Step) -> Check {
+    /// Does one thing and checks what comes of it.
+    pub fn take(&mut self, step: &Step) -> Check {
         match *step {
             Step::Wait(ms) => self.now_ns += ms * MS,
             Step::Offer { pool, units, rows, slack_ms, lane } => {
@@ -339,7 +295,8 @@ impl World {
         Ok(())
     }
 
-    fn check_counts(&self) -> Check {
+    /// All counts agree with who is where.
+    pub fn check_counts(&self) -> Check {
         prop_assert_eq!(self.core.num_live(), self.live.len());
         prop_assert_eq!(self.core.num_executing(), self.executing.len());
         for (&ticket, known) in &self.live {
@@ -373,7 +330,7 @@ impl World {
     }
 
     /// Ends everything; nothing may be left.
-    fn wind_down(&mut self) -> Check {
+    pub fn wind_down(&mut self) -> Check {
         while let Some(id) = nth(&self.executing, 0) {
             self.finish_batch(id, &Report::bare(BatchOutcome::Lost))?;
         }
@@ -393,42 +350,5 @@ impl World {
         }
         prop_assert_eq!(self.core.next_event_ns(), None);
         Ok(())
-    }
-}
-
-/// The same cases at each run.
-fn cases() -> ProptestConfig {
-    ProptestConfig {
-        cases: 400,
-        rng_seed: RngSeed::Fixed(20_240_511),
-        failure_persistence: None,
-        ..ProptestConfig::default()
-    }
-}
-
-proptest! {
-    #![proptest_config(cases())]
-
-    #[test]
-    fn every_ticket_ends_once_and_nothing_leaks(steps in prop::collection::vec(step(), 1..250)) {
-        let mut world = World::new()?;
-        for step in &steps {
-            world.take(step)?;
-            world.check_counts()?;
-        }
-        world.wind_down()?;
-    }
-
-    #[test]
-    fn same_calls_give_same_results(steps in prop::collection::vec(step(), 1..120)) {
-        let mut worlds = [World::new()?, World::new()?];
-        for step in &steps {
-            for world in &mut worlds {
-                world.take(step)?;
-            }
-            let [one, two] = &worlds;
-            prop_assert_eq!(&one.executing, &two.executing);
-            prop_assert!(one.live.keys().eq(two.live.keys()));
-        }
     }
 }
