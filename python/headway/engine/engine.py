@@ -188,8 +188,10 @@ class Engine:
             self._executor.submit(frame, self._on_completion)
 
     def _may_submit(self, now_ns: int) -> bool:
-        """Whether another frame is due. The second one is chosen late: who comes meanwhile
-        waits for one frame, not for two; the device has no gap as long as the lead holds.
+        """Whether another frame is due.
+
+        The second one is chosen late: who comes meanwhile waits for one frame, not for two. The
+        device has no gap as long as the lead holds.
         """
         if not self._flights:
             return True

@@ -8,8 +8,8 @@ from headway.engine.lane import EngineLane
 from headway.engine.selection import PART_NAMES, Step
 from headway.engine.trace import LaneShare, StepRecord
 
-LEAD = 0.15
-SHORTEST_LEAD_NS = 4_000_000
+LEAD = 0.3
+SHORTEST_LEAD_NS = 5_000_000
 """Before a frame's predicted end: several times the spread of step times, and of timers."""
 
 REASONS = ("", "best score", "lone prompt", "passed over", "bootstrap", "refresh")

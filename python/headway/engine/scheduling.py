@@ -26,4 +26,5 @@ def make_selector(
         )
         for graph in catalogue
     ]
-    return cast(StepSelector, _core.StepScheduler(graphs, max_lanes=max_lanes, lifetime_ns=lifetime_ns))
+    selector = _core.StepScheduler(graphs, max_lanes=max_lanes, lifetime_ns=lifetime_ns)
+    return cast(StepSelector, selector)
