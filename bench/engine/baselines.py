@@ -10,9 +10,10 @@ from collections import deque
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
+from headway._core import StepPause
 from headway.engine.frame import GraphShape
 
-IDLE, QUEUE_FULL = 1, 2
+IDLE, QUEUE_FULL = StepPause.IDLE, StepPause.QUEUE_FULL
 
 
 @dataclass(slots=True)
@@ -88,7 +89,7 @@ class BaselineSelector:
     def observe(self, graph: int, **others: object) -> None:
         """Baselines do not look at costs."""
 
-    def dispatch(self, now_ns: int) -> BaselineStep | int:
+    def dispatch(self, now_ns: int) -> BaselineStep | StepPause:
         if len(self._flights) >= self._max_frames:
             return QUEUE_FULL
         lanes = [each for each in self._lanes.values() if not (each.leaving or each.held)]

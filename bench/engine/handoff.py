@@ -19,6 +19,7 @@ from collections import Counter, deque
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
+from headway._core import StepPause
 from headway.engine.frame import GraphShape
 from headway.engine.request import Targets
 from headway.engine.scheduling import make_selector
@@ -104,7 +105,7 @@ class RuleSelector:
     def observe(self, graph: int, *, device_ns: int, **others: object) -> None:
         self._estimates[graph].device_ns.append(device_ns)
 
-    def dispatch(self, now_ns: int) -> BaselineStep | int:
+    def dispatch(self, now_ns: int) -> BaselineStep | StepPause:
         if len(self._flights) >= 2:
             return QUEUE_FULL
         if not self._prompts and not self._streams:

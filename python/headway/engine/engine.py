@@ -8,6 +8,7 @@ import logging
 from collections import deque
 from collections.abc import Callable
 
+from headway._core import StepPause
 from headway.engine.drafts import Acceptance
 from headway.engine.executor import Executor, LaneOpening
 from headway.engine.flight import Flight, frame_of, record_of
@@ -171,7 +172,7 @@ class Engine:
         self._expire(now_ns)
         while self._may_submit(now_ns):
             step = self._selector.dispatch(now_ns)
-            if isinstance(step, int):
+            if isinstance(step, StepPause):
                 return
             frame = frame_of(step, self._lanes, self._executor.catalogue[step.graph].width)
             flight = Flight(

@@ -103,7 +103,7 @@ def record_of(
     return StepRecord(
         step=number,
         graph=graph.name,
-        reason=REASONS[step.reason] if step.reason < len(REASONS) else str(step.reason),
+        reason=REASONS[int(step.reason)],
         submitted_at_ns=flight.submitted_at,
         completed_at_ns=now_ns,
         predicted_ns=step.cost_ns,

@@ -1,7 +1,6 @@
 """The production selector over an executor's catalogue."""
 
 from collections.abc import Sequence
-from typing import cast
 
 from headway import _core
 from headway.engine.frame import GraphShape
@@ -26,5 +25,4 @@ def make_selector(
         )
         for graph in catalogue
     ]
-    selector = _core.StepScheduler(graphs, max_lanes=max_lanes, lifetime_ns=lifetime_ns)
-    return cast(StepSelector, selector)
+    return _core.StepScheduler(graphs, max_lanes=max_lanes, lifetime_ns=lifetime_ns)

@@ -4,7 +4,9 @@ A protocol, so that the baselines of bench/engine drive the same engine.
 """
 
 from collections.abc import Sequence
-from typing import Protocol
+from typing import Protocol, SupportsInt
+
+from headway._core import StepPause
 
 
 class Step(Protocol):
@@ -21,7 +23,7 @@ class Step(Protocol):
         ...
 
     @property
-    def reason(self) -> int:
+    def reason(self) -> SupportsInt:
         """A `StepReason`."""
         ...
 
@@ -104,8 +106,8 @@ class StepSelector(Protocol):
         """Takes in an execution that was not scheduled here."""
         ...
 
-    def dispatch(self, now_ns: int) -> Step | int:
-        """The next step, in flight; or the number of the reason why there is none."""
+    def dispatch(self, now_ns: int) -> Step | StepPause:
+        """The next step, in flight; or the reason why there is none."""
         ...
 
     def complete(

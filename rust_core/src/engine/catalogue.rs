@@ -1,7 +1,7 @@
 //! Prepared graphs and what they have room for.
 use std::collections::HashSet;
 
-use super::error::EngineError;
+use crate::error::CoreError;
 
 /// A prepared execution: runs to its end once started, whoever uses its rows.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -21,20 +21,20 @@ pub struct Graph {
 }
 
 impl Graph {
-    fn check(&self) -> Result<(), EngineError> {
+    fn check(&self) -> Result<(), CoreError> {
         if self.name.is_empty() {
-            return Err(EngineError::argument("name", "''", "a non-empty graph name"));
+            return Err(CoreError::argument("name", "''", "a non-empty graph name"));
         }
         if self.prefill_tokens == 0 && self.decode_rows == 0 {
             let expected = "above 0 for prefill_tokens, decode_rows or both";
-            return Err(EngineError::argument("decode_rows", 0, expected));
+            return Err(CoreError::argument("decode_rows", 0, expected));
         }
         if self.prefill_tokens > 0 && self.prompt_rows == 0 {
             let expected = "at least 1 in a graph with prefill_tokens";
-            return Err(EngineError::argument("prompt_rows", 0, expected));
+            return Err(CoreError::argument("prompt_rows", 0, expected));
         }
         if self.width == 0 || self.width > Catalogue::MAX_WIDTH {
-            return Err(EngineError::argument("width", self.width, "between 1 and 64"));
+            return Err(CoreError::argument("width", self.width, "between 1 and 64"));
         }
         Ok(())
     }
@@ -56,15 +56,15 @@ impl Catalogue {
     ///
     /// # Errors
     /// Names the field of a graph out of range, a name used twice, or a catalogue of bad size.
-    pub fn new(graphs: Vec<Graph>) -> Result<Self, EngineError> {
+    pub fn new(graphs: Vec<Graph>) -> Result<Self, CoreError> {
         if graphs.is_empty() || graphs.len() > Self::MAX_GRAPHS {
-            return Err(EngineError::argument("graphs", graphs.len(), "1 to 1024 graphs"));
+            return Err(CoreError::argument("graphs", graphs.len(), "1 to 1024 graphs"));
         }
         let mut names = HashSet::new();
         for graph in &graphs {
             graph.check()?;
             if !names.insert(graph.name.as_str()) {
-                return Err(EngineError::argument("name", &graph.name, "unique in its catalogue"));
+                return Err(CoreError::argument("name", &graph.name, "unique in its catalogue"));
             }
         }
         Ok(Self { graphs })

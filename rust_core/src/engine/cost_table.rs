@@ -113,12 +113,14 @@ impl CostTable {
             return;
         }
         self.planned_s.clone_from(&self.cost_s);
-        let prefill: Vec<(usize, u32, f64)> = self
+        let prefill: Vec<(usize, u32, i64)> = self
             .graphs()
             .iter()
             .enumerate()
             .filter(|(_, graph)| graph.prefill_tokens > 0)
-            .filter_map(|(index, graph)| Some((index, graph.prefill_tokens, self.cost_s[index]?)))
+            .filter_map(|(index, graph)| {
+                Some((index, graph.prefill_tokens, self.costs[index].cost_ns()?))
+            })
             .collect();
         self.plan = PrefillPlan::new(&prefill);
         self.plan.extend_to(self.longest_prompt);

@@ -1,7 +1,7 @@
 //! One request on the device, and the service it has had.
-use super::error::EngineError;
 use super::seconds;
 use super::settings::PriceSettings;
+use crate::error::CoreError;
 
 /// What is known of a request when it takes a lane.
 #[derive(Debug, Clone, PartialEq)]
@@ -37,33 +37,29 @@ impl LaneSpec {
     ///
     /// # Errors
     /// A field out of its range.
-    pub fn check(&self) -> Result<(), EngineError> {
+    pub fn check(&self) -> Result<(), CoreError> {
         if self.prompt_left > self.prompt_tokens {
-            return Err(EngineError::argument(
+            return Err(CoreError::argument(
                 "prompt_left",
                 self.prompt_left,
                 "at most prompt_tokens",
             ));
         }
         if self.output_limit <= self.generated {
-            return Err(EngineError::argument(
-                "output_limit",
-                self.output_limit,
-                "above generated",
-            ));
+            return Err(CoreError::argument("output_limit", self.output_limit, "above generated"));
         }
         if !self.weight.is_finite() || self.weight <= 0.0 {
-            return Err(EngineError::argument("weight", self.weight, "finite and above 0"));
+            return Err(CoreError::argument("weight", self.weight, "finite and above 0"));
         }
         if self.gap_target_ns.is_some_and(|ns| ns <= 0) {
-            return Err(EngineError::argument(
+            return Err(CoreError::argument(
                 "gap_target_ns",
                 self.gap_target_ns.unwrap_or(0),
                 "above 0",
             ));
         }
         if self.expected_tokens.is_some_and(|tokens| !tokens.is_finite()) {
-            return Err(EngineError::argument("expected_tokens", "not a number", "finite"));
+            return Err(CoreError::argument("expected_tokens", "not a number", "finite"));
         }
         check_acceptance(&self.acceptance)
     }
@@ -73,12 +69,12 @@ impl LaneSpec {
 ///
 /// # Errors
 /// As said.
-pub fn check_acceptance(acceptance: &[f64]) -> Result<(), EngineError> {
+pub fn check_acceptance(acceptance: &[f64]) -> Result<(), CoreError> {
     if acceptance.len() >= super::Catalogue::MAX_WIDTH as usize {
-        return Err(EngineError::argument("acceptance", acceptance.len(), "at most 63 drafts"));
+        return Err(CoreError::argument("acceptance", acceptance.len(), "at most 63 drafts"));
     }
     match acceptance.iter().find(|chance| !(0.0..=1.0).contains(*chance)) {
-        Some(chance) => Err(EngineError::argument("acceptance", chance, "in [0, 1]")),
+        Some(chance) => Err(CoreError::argument("acceptance", chance, "in [0, 1]")),
         None => Ok(()),
     }
 }
@@ -239,7 +235,7 @@ impl Lane {
             share: 1.0 / (num_others as f64 + 1.0),
             delivery_share: 1.0 / (num_others as f64 + 1.0),
             gap_s: if spec.prompt_left == 0 { decode_time_s } else { 0.0 },
-            published_at_ns: now_ns,
+            published_at_ns: spec.arrived_at_ns,
             served_at_ns: spec.arrived_at_ns,
         };
         let yields = yields(&spec.acceptance);

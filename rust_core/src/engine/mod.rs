@@ -6,7 +6,6 @@
 pub mod catalogue;
 pub mod cost;
 pub mod cost_table;
-pub mod error;
 pub mod lane;
 pub mod ledger;
 pub mod normalizer;
@@ -22,7 +21,6 @@ pub mod view;
 pub mod window;
 
 pub use catalogue::{Catalogue, Graph};
-pub use error::EngineError;
 pub use scheduler::StepScheduler;
 pub use settings::Settings;
 

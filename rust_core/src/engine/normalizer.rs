@@ -71,6 +71,7 @@ fn decode_times(measured: &[(&Graph, f64)]) -> Vec<(u32, f64)> {
         entries = times(false);
     }
     entries.sort_by(|a, b| a.0.cmp(&b.0).then(a.1.total_cmp(&b.1)));
+    entries.dedup_by_key(|entry| entry.0);
     let mut least = f64::INFINITY;
     for entry in entries.iter_mut().rev() {
         least = least.min(entry.1);
@@ -111,6 +112,13 @@ mod tests {
         let normalizers =
             Normalizers::new(&[graph(0, 2), graph(0, 4)], &[Some(0.030), Some(0.020)]);
         assert!((normalizers.decode_time_s(1) - 0.020).abs() < 1e-12);
+    }
+
+    #[test]
+    fn more_streams_than_rows_take_the_quickest_of_the_largest_graphs() {
+        let graphs = [graph(0, 2), Graph { width: 2, ..graph(0, 2) }];
+        let normalizers = Normalizers::new(&graphs, &[Some(0.008), Some(0.009)]);
+        assert!((normalizers.decode_time_s(3) - 0.008).abs() < 1e-12);
     }
 
     #[test]

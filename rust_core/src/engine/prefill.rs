@@ -1,4 +1,5 @@
 //! The quickest way to finish a prompt that has the device to itself.
+use super::seconds;
 
 /// Exact prefill plan: `H(0) = 0`, `H(p) = min over graphs of T(g) + H(max(0, p - capacity(g)))`.
 ///
@@ -8,7 +9,7 @@
 pub struct PrefillPlan {
     options: Vec<Choice>,
     unit_tokens: u32,
-    completion_s: Vec<f64>,
+    completion_ns: Vec<i64>,
     first: Vec<usize>,
     fastest: usize,
 }
@@ -17,31 +18,31 @@ pub struct PrefillPlan {
 struct Choice {
     graph: usize,
     units: usize,
-    cost_s: f64,
+    cost_ns: i64,
 }
 
 impl PrefillPlan {
     /// Longest table, in units; 8 bytes each twice.
     pub const MAX_UNITS: usize = 65_536;
 
-    /// Plans over `(graph, prefill tokens, cost in s)`; tokens and costs above 0.
+    /// Plans over `(graph, prefill tokens, cost in ns)`; tokens and costs above 0.
     #[must_use]
-    pub fn new(graphs: &[(usize, u32, f64)]) -> Self {
+    pub fn new(graphs: &[(usize, u32, i64)]) -> Self {
         let unit_tokens =
             graphs.iter().fold(0, |unit, &(_, tokens, _)| common_divisor(unit, tokens));
         let options: Vec<Choice> = graphs
             .iter()
-            .map(|&(graph, tokens, cost_s)| Choice {
+            .map(|&(graph, tokens, cost_ns)| Choice {
                 graph,
                 units: (tokens / unit_tokens) as usize,
-                cost_s,
+                cost_ns,
             })
             .collect();
-        let rate = |option: &Choice| option.units as f64 / option.cost_s;
+        let rate = |option: &Choice| option.units as f64 / option.cost_ns as f64;
         let fastest = (0..options.len())
             .max_by(|&a, &b| rate(&options[a]).total_cmp(&rate(&options[b])).then(b.cmp(&a)))
             .unwrap_or(0);
-        Self { options, unit_tokens, completion_s: vec![0.0], first: vec![0], fastest }
+        Self { options, unit_tokens, completion_ns: vec![0], first: vec![0], fastest }
     }
 
     /// Extends the table to `tokens`, as far as it may grow. O(units × graphs) once.
@@ -50,15 +51,15 @@ impl PrefillPlan {
             return;
         }
         let last = self.units(tokens).min(Self::MAX_UNITS);
-        for units in self.completion_s.len()..=last {
+        for units in self.completion_ns.len()..=last {
             let after = |option: &Choice| {
-                option.cost_s + self.completion_s[units.saturating_sub(option.units)]
+                option.cost_ns + self.completion_ns[units.saturating_sub(option.units)]
             };
             let best = (0..self.options.len())
-                .min_by(|&a, &b| after(&self.options[a]).total_cmp(&after(&self.options[b])))
+                .min_by_key(|&option| after(&self.options[option]))
                 .unwrap_or(0);
-            let completion_s = after(&self.options[best]);
-            self.completion_s.push(completion_s);
+            let completion_ns = after(&self.options[best]);
+            self.completion_ns.push(completion_ns);
             self.first.push(best);
         }
     }
@@ -68,7 +69,7 @@ impl PrefillPlan {
     pub fn completion_s(&self, tokens: u32) -> f64 {
         let Some(fastest) = self.options.get(self.fastest) else { return 0.0 };
         let (repeats, units) = self.within_table(self.units(tokens), fastest.units);
-        repeats as f64 * fastest.cost_s + self.completion_s[units]
+        repeats as f64 * seconds(fastest.cost_ns) + seconds(self.completion_ns[units])
     }
 
     /// The graph to start with; None without prefill graphs or prompt tokens.
@@ -88,7 +89,7 @@ impl PrefillPlan {
     }
 
     fn within_table(&self, units: usize, step: usize) -> (usize, usize) {
-        let beyond = units.saturating_sub(self.completion_s.len() - 1);
+        let beyond = units.saturating_sub(self.completion_ns.len() - 1);
         let repeats = beyond.div_ceil(step);
         (repeats, units.saturating_sub(repeats * step))
     }
@@ -108,7 +109,8 @@ mod tests {
 
     #[test]
     fn a_padded_graph_may_be_the_quicker_way() {
-        let mut plan = PrefillPlan::new(&[(0, 64, 2e-3), (1, 128, 3e-3), (2, 256, 4e-3)]);
+        let mut plan =
+            PrefillPlan::new(&[(0, 64, 2_000_000), (1, 128, 3_000_000), (2, 256, 4_000_000)]);
         plan.extend_to(129);
         assert!((plan.completion_s(129) - 4e-3).abs() < 1e-12);
         assert_eq!(plan.first_graph(129), Some(2));
@@ -117,7 +119,7 @@ mod tests {
 
     #[test]
     fn beyond_the_table_the_best_rate_repeats() {
-        let mut plan = PrefillPlan::new(&[(0, 1, 1.0), (1, 3, 2.0)]);
+        let mut plan = PrefillPlan::new(&[(0, 1, 1_000_000_000), (1, 3, 2_000_000_000)]);
         plan.extend_to(4);
         assert!((plan.completion_s(4) - 3.0).abs() < 1e-12);
         assert!((plan.completion_s(10) - 7.0).abs() < 1e-12);

@@ -38,6 +38,13 @@ impl Demand {
         })
     }
 
+    /// Whether `graph` has room for any of it.
+    #[must_use]
+    pub fn serves(&self, graph: &Graph) -> bool {
+        let used = self.used(graph);
+        used[0] > 0 || used[2] > 0
+    }
+
     fn used(&self, graph: &Graph) -> [u32; 4] {
         [
             graph.prefill_tokens.min(self.prompt_tokens),
@@ -53,14 +60,27 @@ fn room(graph: &Graph) -> [u32; 4] {
 }
 
 /// The next graph without a measurement: least recently tried, then smallest, so that a cold
-/// start does not begin with the longest graph. Those that kept giving no time come `last`.
+/// start does not begin with the longest graph. Not one that kept giving no time.
 #[must_use]
-pub fn unmeasured(table: &CostTable, demand: &Demand, busy: &[usize], last: bool) -> Option<usize> {
+pub fn unmeasured(table: &CostTable, demand: &Demand, busy: &[usize]) -> Option<usize> {
     let limit = table.settings().bootstrap_attempts;
     candidates(table, demand, busy)
         .filter(|&graph| table.cost_s()[graph].is_none())
-        .filter(|&graph| last || table.costs()[graph].num_invalid() < limit)
-        .min_by_key(|&graph| (table.costs()[graph].last_attempt_ns(), size(&table.graphs()[graph])))
+        .filter(|&graph| table.costs()[graph].num_invalid() < limit)
+        .min_by_key(|&graph| trial_order(table, graph))
+}
+
+/// Any graph with room for a lane, padded or without a time: nothing measured has.
+#[must_use]
+pub fn last_resort(table: &CostTable, demand: &Demand) -> Option<usize> {
+    let graphs = table.graphs();
+    (0..graphs.len())
+        .filter(|&graph| demand.serves(&graphs[graph]))
+        .min_by_key(|&graph| trial_order(table, graph))
+}
+
+fn trial_order(table: &CostTable, graph: usize) -> (Option<i64>, u64) {
+    (table.costs()[graph].last_attempt_ns(), size(&table.graphs()[graph]))
 }
 
 /// The graph to measure again: stale or giving no time, least recently tried, then most valuable.

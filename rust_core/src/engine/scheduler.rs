@@ -4,7 +4,6 @@ use std::collections::{BTreeMap, VecDeque};
 use super::catalogue::Catalogue;
 use super::cost::{Execution, Purpose};
 use super::cost_table::CostTable;
-use super::error::EngineError;
 use super::lane::{check_acceptance, yields, Elapsed, Lane, LaneSpec, Service, Work};
 use super::ledger::Ledger;
 use super::score::Cohort;
@@ -12,6 +11,7 @@ use super::seconds;
 use super::selector::{self, Candidate, Choice, Context, Pause};
 use super::settings::Settings;
 use super::view::LaneView;
+use crate::error::CoreError;
 
 /// What a lane gets in a frame.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -78,7 +78,7 @@ impl StepScheduler {
     ///
     /// # Errors
     /// Names a setting out of range.
-    pub fn new(catalogue: Catalogue, settings: Settings) -> Result<Self, EngineError> {
+    pub fn new(catalogue: Catalogue, settings: Settings) -> Result<Self, CoreError> {
         settings.check()?;
         Ok(Self {
             table: CostTable::new(catalogue, settings.costs),
@@ -96,11 +96,11 @@ impl StepScheduler {
     ///
     /// # Errors
     /// Names a field out of range; `max_lanes` when all lanes are taken.
-    pub fn admit(&mut self, now_ns: i64, spec: LaneSpec) -> Result<u32, EngineError> {
+    pub fn admit(&mut self, now_ns: i64, spec: LaneSpec) -> Result<u32, CoreError> {
         spec.check()?;
         if self.lanes.len() >= self.settings.max_lanes {
             let expected = "above the lanes in use; wait for one to leave";
-            return Err(EngineError::argument("max_lanes", self.settings.max_lanes, expected));
+            return Err(CoreError::argument("max_lanes", self.settings.max_lanes, expected));
         }
         self.table.expect_prompt(spec.prompt_tokens);
         let decode_time_s = self.table.normalizers().decode_time_s(self.num_streams());
@@ -115,7 +115,7 @@ impl StepScheduler {
     ///
     /// # Errors
     /// A handle that stands for nothing.
-    pub fn cancel(&mut self, lane: u32) -> Result<(), EngineError> {
+    pub fn cancel(&mut self, lane: u32) -> Result<(), CoreError> {
         self.lane_mut(lane)?.leaving = true;
         self.drop_leaving();
         Ok(())
@@ -141,7 +141,7 @@ impl StepScheduler {
     ///
     /// # Errors
     /// A handle that stands for nothing, or a probability outside [0, 1].
-    pub fn set_acceptance(&mut self, lane: u32, acceptance: &[f64]) -> Result<(), EngineError> {
+    pub fn set_acceptance(&mut self, lane: u32, acceptance: &[f64]) -> Result<(), CoreError> {
         check_acceptance(acceptance)?;
         self.lane_mut(lane)?.yields = yields(acceptance);
         Ok(())
@@ -208,10 +208,10 @@ impl StepScheduler {
         now_ns: i64,
         device_ns: Option<i64>,
         outcomes: &[Outcome],
-    ) -> Result<(), EngineError> {
+    ) -> Result<(), CoreError> {
         let oldest = self.frames.front().map(|front| front.id);
         if oldest != Some(frame) {
-            return Err(EngineError::UnexpectedFrame { frame, oldest });
+            return Err(CoreError::argument("frame", frame, "the oldest frame in flight"));
         }
         self.check_outcomes(&self.frames[0], outcomes)?;
         let Some(frame) = self.frames.pop_front() else { return Ok(()) };
@@ -228,9 +228,9 @@ impl StepScheduler {
     ///
     /// # Errors
     /// A graph outside the catalogue.
-    pub fn observe(&mut self, graph: usize, execution: &Execution) -> Result<(), EngineError> {
+    pub fn observe(&mut self, graph: usize, execution: &Execution) -> Result<(), CoreError> {
         if graph >= self.table.graphs().len() {
-            return Err(EngineError::argument("graph", graph, "an index in the catalogue"));
+            return Err(CoreError::argument("graph", graph, "an index in the catalogue"));
         }
         self.table.observe(graph, execution);
         Ok(())
@@ -271,8 +271,10 @@ impl StepScheduler {
         self.frames.len()
     }
 
-    fn lane_mut(&mut self, lane: u32) -> Result<&mut Lane, EngineError> {
-        self.lanes.get_mut(&lane).ok_or(EngineError::UnknownLane(lane))
+    fn lane_mut(&mut self, lane: u32) -> Result<&mut Lane, CoreError> {
+        self.lanes
+            .get_mut(&lane)
+            .ok_or(CoreError::UnknownHandle { kind: "lane", handle: lane.into() })
     }
 
     fn num_streams(&self) -> usize {
@@ -339,18 +341,23 @@ impl StepScheduler {
         }
     }
 
-    fn check_outcomes(&self, frame: &Frame, outcomes: &[Outcome]) -> Result<(), EngineError> {
+    fn check_outcomes(&self, frame: &Frame, outcomes: &[Outcome]) -> Result<(), CoreError> {
         let width = self.table.graphs()[frame.step.choice.graph].width;
         for outcome in outcomes {
             let share = frame.step.lanes.iter().find(|(lane, _)| *lane == outcome.lane);
             let most = match share {
-                None => return Err(EngineError::UnknownLane(outcome.lane)),
+                None => {
+                    return Err(CoreError::UnknownHandle {
+                        kind: "lane",
+                        handle: outcome.lane.into(),
+                    })
+                }
                 Some((_, Share::Row(_))) => width,
                 Some((_, Share::Prompt(_))) => 1,
             };
             if outcome.tokens > most {
                 let expected = "at most the verification width, and 1 after a prompt";
-                return Err(EngineError::argument("tokens", outcome.tokens, expected));
+                return Err(CoreError::argument("tokens", outcome.tokens, expected));
             }
         }
         Ok(())

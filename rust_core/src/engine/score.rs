@@ -89,7 +89,7 @@ impl<'a> Scorer<'a> {
     pub fn bound(&mut self, graph: &Graph, time_s: f64) -> Option<f64> {
         let num_rows = self.num_rows(graph);
         let prompts = self.prompt_value(graph);
-        if num_rows == 0 && prompts <= 0.0 {
+        if !self.serves(graph) {
             return None;
         }
         let rows = self.rows_at(graph.width);
@@ -103,7 +103,7 @@ impl<'a> Scorer<'a> {
     pub fn value(&mut self, graph: &Graph, time_s: f64) -> Option<f64> {
         let num_rows = self.num_rows(graph);
         let prompts = self.prompt_value(graph);
-        if num_rows == 0 && prompts <= 0.0 {
+        if !self.serves(graph) {
             return None;
         }
         let rows = if num_rows > 0 { self.row_value(graph, num_rows, time_s) } else { 0.0 };
@@ -147,6 +147,10 @@ impl<'a> Scorer<'a> {
             }
         }
         parts
+    }
+
+    fn serves(&self, graph: &Graph) -> bool {
+        self.num_rows(graph) > 0 || (graph.prefill_tokens > 0 && !self.prompts.is_empty())
     }
 
     fn num_rows(&self, graph: &Graph) -> usize {

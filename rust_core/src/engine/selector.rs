@@ -106,13 +106,13 @@ pub fn select(
     let mut scorer = Scorer::new(lanes, &streams, &prompts, table.longest_s());
     let demand = Demand::new(lanes, &streams, &prompts);
     if table.cost_s().iter().any(Option::is_none) {
-        if let Some(graph) = refresh::unmeasured(table, &demand, context.busy, false) {
+        if let Some(graph) = refresh::unmeasured(table, &demand, context.busy) {
             return Ok(finish(&mut scorer, table, graph, Reason::Bootstrap));
         }
     }
     let Some((graph, reason)) = ordinary(&mut scorer, table, prices, &streams, &prompts) else {
-        let retried = refresh::unmeasured(table, &demand, &[], true).ok_or(Pause::NoGraph)?;
-        return Ok(finish(&mut scorer, table, retried, Reason::Bootstrap));
+        let graph = refresh::last_resort(table, &demand).ok_or(Pause::NoGraph)?;
+        return Ok(finish(&mut scorer, table, graph, Reason::Bootstrap));
     };
     if context.may_probe {
         let mut busy = context.busy.to_vec();

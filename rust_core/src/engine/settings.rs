@@ -115,7 +115,7 @@ impl Settings {
     ///
     /// # Errors
     /// A setting that is not finite or outside its range.
-    pub fn check(&self) -> Result<(), super::EngineError> {
+    pub fn check(&self) -> Result<(), crate::error::CoreError> {
         let prices = &self.prices;
         let at_least_zero = [
             ("output_value", prices.output_value),
@@ -159,9 +159,9 @@ fn require(
     values: &[(&'static str, f64)],
     holds: impl Fn(f64) -> bool,
     expected: &'static str,
-) -> Result<(), super::EngineError> {
+) -> Result<(), crate::error::CoreError> {
     match values.iter().find(|(_, value)| !value.is_finite() || !holds(*value)) {
-        Some((name, value)) => Err(super::EngineError::argument(name, value, expected)),
+        Some((name, value)) => Err(crate::error::CoreError::argument(name, value, expected)),
         None => Ok(()),
     }
 }

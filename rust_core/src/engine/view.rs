@@ -191,7 +191,12 @@ impl Terms<'_> {
         let per_rate = prices.prompt_weight * self.normalizers.decode_rate
             + prices.fairness * self.fair_rate / share;
         let prefill_rate = self.normalizers.prefill_rate;
-        let token = if prefill_rate > 0.0 { per_rate / prefill_rate } else { prices.output_value };
+        // Without a decode graph there is no exchange rate; prompt work is all there is to compare.
+        let token = if prefill_rate > 0.0 && self.normalizers.decode_rate > 0.0 {
+            per_rate / prefill_rate
+        } else {
+            prices.prompt_weight * prices.output_value
+        };
         let completion = prices.output_value + self.fair_price(prices.fairness, share);
         let alone_s = left_s + self.decode_time_s;
         let since_s = seconds(self.start_ns - lane.service.served_at_ns);

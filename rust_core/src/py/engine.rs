@@ -1,27 +1,65 @@
 //! `headway._core.StepScheduler`: one crossing a decision, one a completion.
-use pyo3::exceptions::{PyKeyError, PyValueError};
+use super::lock::Lock;
 use pyo3::prelude::*;
 use pyo3::types::PyAny;
-use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use crate::engine::cost::{Execution, Purpose};
 use crate::engine::lane::LaneSpec;
-use crate::engine::scheduler::{Outcome, Share, Step};
+use crate::engine::scheduler::{Outcome, Share};
+use crate::engine::selector;
 use crate::engine::settings::{CostSettings, PriceSettings, Settings};
-use crate::engine::{Catalogue, EngineError, Graph, StepScheduler};
+use crate::engine::{self, Catalogue, Graph};
+use crate::error::CoreError;
 
-impl From<EngineError> for PyErr {
-    fn from(error: EngineError) -> Self {
-        match error {
-            EngineError::UnknownLane(_) => PyKeyError::new_err(error.to_string()),
-            _ => PyValueError::new_err(error.to_string()),
+/// Why a step was chosen.
+#[pyclass(frozen, eq, hash, module = "headway._core", rename_all = "SCREAMING_SNAKE_CASE")]
+#[derive(Clone, Copy, PartialEq, Eq, Hash)]
+pub enum StepReason {
+    BestScore = 1,
+    LonePrompt = 2,
+    PassedOver = 3,
+    Bootstrap = 4,
+    Refresh = 5,
+}
+
+impl From<selector::Reason> for StepReason {
+    fn from(reason: selector::Reason) -> Self {
+        use selector::Reason as Core;
+        match reason {
+            Core::BestScore => Self::BestScore,
+            Core::LonePrompt => Self::LonePrompt,
+            Core::PassedOver => Self::PassedOver,
+            Core::Bootstrap => Self::Bootstrap,
+            Core::Refresh => Self::Refresh,
+        }
+    }
+}
+
+/// Why there is no step.
+#[pyclass(frozen, eq, hash, module = "headway._core", rename_all = "SCREAMING_SNAKE_CASE")]
+#[derive(Clone, Copy, PartialEq, Eq, Hash)]
+pub enum StepPause {
+    Idle = 1,
+    QueueFull = 2,
+    AwaitingFeedback = 3,
+    NoGraph = 4,
+}
+
+impl From<selector::Pause> for StepPause {
+    fn from(pause: selector::Pause) -> Self {
+        use selector::Pause as Core;
+        match pause {
+            Core::Idle => Self::Idle,
+            Core::QueueFull => Self::QueueFull,
+            Core::AwaitingFeedback => Self::AwaitingFeedback,
+            Core::NoGraph => Self::NoGraph,
         }
     }
 }
 
 /// A prepared graph.
-#[pyclass(frozen, get_all, name = "StepGraph", module = "headway._core")]
-struct PyGraph {
+#[pyclass(frozen, get_all, module = "headway._core")]
+pub struct StepGraph {
     name: String,
     prefill_tokens: u32,
     prompt_rows: u32,
@@ -31,7 +69,7 @@ struct PyGraph {
 }
 
 #[pymethods]
-impl PyGraph {
+impl StepGraph {
     #[new]
     #[pyo3(signature = (*, name, prefill_tokens=0, prompt_rows=None, decode_rows=0, width=1, feedback=false))]
     fn new(
@@ -47,7 +85,7 @@ impl PyGraph {
     }
 }
 
-impl PyGraph {
+impl StepGraph {
     fn graph(&self) -> Graph {
         Graph {
             name: self.name.clone(),
@@ -63,11 +101,11 @@ impl PyGraph {
 macro_rules! price_settings {
     ($($field:ident),+) => {
         /// Prices of service, in output tokens.
-        #[pyclass(frozen, name = "StepPrices", module = "headway._core")]
-        struct PyPrices(PriceSettings);
+        #[pyclass(frozen, module = "headway._core")]
+        pub struct StepPrices(PriceSettings);
 
         #[pymethods]
-        impl PyPrices {
+        impl StepPrices {
             #[new]
             #[pyo3(signature = (*, $($field=None,)+ plan_lone_prompt=true))]
             #[allow(clippy::too_many_arguments)] // keyword-only settings
@@ -108,43 +146,43 @@ price_settings!(
 );
 
 /// A chosen step.
-#[pyclass(frozen, get_all, name = "Step", module = "headway._core")]
-struct PyStep {
+#[pyclass(frozen, get_all, module = "headway._core")]
+pub struct Step {
     frame: i64,
     graph: usize,
-    reason: u8,
+    reason: StepReason,
     prompt_lanes: Vec<u32>,
     prompt_tokens: Vec<u32>,
     row_lanes: Vec<u32>,
     row_tokens: Vec<f64>,
     cost_ns: i64,
     score: f64,
-    parts: [f64; 6],
+    parts: (f64, f64, f64, f64, f64, f64),
     feedback: bool,
 }
 
-impl PyStep {
-    fn new(frame: i64, step: &Step) -> Self {
+impl Step {
+    fn new(frame: i64, step: &engine::scheduler::Step) -> Self {
         let choice = &step.choice;
         let parts = &choice.parts;
         let mut face = Self {
             frame,
             graph: choice.graph,
-            reason: choice.reason as u8,
+            reason: choice.reason.into(),
             prompt_lanes: Vec::new(),
             prompt_tokens: Vec::new(),
             row_lanes: Vec::new(),
             row_tokens: Vec::new(),
             cost_ns: nanoseconds(choice.cost_s),
             score: choice.score,
-            parts: [
+            parts: (
                 parts.tokens,
                 parts.fairness,
                 parts.prompts,
                 parts.deliveries,
                 parts.stalls,
                 parts.waiting,
-            ],
+            ),
             feedback: step.feedback,
         };
         for &(lane, share) in &step.lanes {
@@ -164,23 +202,17 @@ impl PyStep {
 }
 
 /// Schedules the steps of one device.
-#[pyclass(frozen, name = "StepScheduler", module = "headway._core")]
-struct PyStepScheduler(Mutex<StepScheduler>);
-
-impl PyStepScheduler {
-    fn lock(&self) -> MutexGuard<'_, StepScheduler> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-}
+#[pyclass(frozen, module = "headway._core")]
+pub struct StepScheduler(Lock<engine::StepScheduler>);
 
 #[pymethods]
-impl PyStepScheduler {
+impl StepScheduler {
     #[new]
     #[pyo3(signature = (graphs, *, prices=None, lifetime_ns=None, probe_share=None, credit_cap_ns=None, bootstrap_attempts=None, max_lanes=None))]
     #[allow(clippy::too_many_arguments, clippy::needless_pass_by_value)] // keywords, a list
     fn new(
-        graphs: Vec<PyRef<'_, PyGraph>>,
-        prices: Option<PyRef<'_, PyPrices>>,
+        graphs: Vec<PyRef<'_, StepGraph>>,
+        prices: Option<PyRef<'_, StepPrices>>,
         lifetime_ns: Option<i64>,
         probe_share: Option<f64>,
         credit_cap_ns: Option<i64>,
@@ -200,10 +232,10 @@ impl PyStepScheduler {
             max_lanes: max_lanes.unwrap_or(Settings::default().max_lanes),
         };
         let catalogue = Catalogue::new(graphs.iter().map(|graph| graph.graph()).collect())?;
-        Ok(Self(Mutex::new(StepScheduler::new(catalogue, settings)?)))
+        Ok(Self(Lock::new(engine::StepScheduler::new(catalogue, settings)?)))
     }
 
-    #[pyo3(signature = (now_ns, *, prompt_tokens, output_limit, arrived_at_ns=None, prompt_left=None, generated=0, weight=1.0, acceptance=Vec::new(), first_token_deadline_ns=None, completion_deadline_ns=None, gap_target_ns=None, expected_tokens=None, feedback=false))]
+    #[pyo3(signature = (now_ns, *, prompt_tokens, output_limit, arrived_at_ns=None, prompt_left=None, generated=0, weight=1.0, acceptance=None, first_token_deadline_ns=None, completion_deadline_ns=None, gap_target_ns=None, expected_tokens=None, feedback=false))]
     #[allow(clippy::too_many_arguments)] // keyword-only fields of a lane
     fn admit(
         &self,
@@ -214,7 +246,7 @@ impl PyStepScheduler {
         prompt_left: Option<u32>,
         generated: u32,
         weight: f64,
-        acceptance: Vec<f64>,
+        acceptance: Option<Vec<f64>>,
         first_token_deadline_ns: Option<i64>,
         completion_deadline_ns: Option<i64>,
         gap_target_ns: Option<i64>,
@@ -228,18 +260,18 @@ impl PyStepScheduler {
             generated,
             output_limit,
             weight,
-            acceptance,
+            acceptance: acceptance.unwrap_or_default(),
             first_token_deadline_ns,
             completion_deadline_ns,
             gap_target_ns,
             expected_tokens,
             feedback,
         };
-        Ok(self.lock().admit(now_ns, spec)?)
+        Ok(self.0.hold().admit(now_ns, spec)?)
     }
 
     fn cancel(&self, lane: u32) -> PyResult<()> {
-        Ok(self.lock().cancel(lane)?)
+        Ok(self.0.hold().cancel(lane)?)
     }
 
     fn hold(&self, lane: u32, held: bool) -> PyResult<()> {
@@ -248,30 +280,30 @@ impl PyStepScheduler {
 
     #[allow(clippy::needless_pass_by_value)] // a list crosses by value
     fn set_acceptance(&self, lane: u32, acceptance: Vec<f64>) -> PyResult<()> {
-        Ok(self.lock().set_acceptance(lane, &acceptance)?)
+        Ok(self.0.hold().set_acceptance(lane, &acceptance)?)
     }
 
     fn dispatch(&self, py: Python<'_>, now_ns: i64) -> PyResult<Py<PyAny>> {
-        let mut scheduler = self.lock();
+        let mut scheduler = self.0.hold();
         match scheduler.dispatch(now_ns) {
             Ok(frame) => {
-                let step = PyStep::new(i64::try_from(frame.id).unwrap_or(-1), &frame.step);
+                let step = Step::new(i64::try_from(frame.id).unwrap_or(-1), &frame.step);
                 Ok(Py::new(py, step)?.into_any())
             }
-            Err(pause) => Ok((pause as u8).into_pyobject(py)?.into_any().unbind()),
+            Err(pause) => Ok(Py::new(py, StepPause::from(pause))?.into_any()),
         }
     }
 
     fn select(&self, py: Python<'_>, now_ns: i64) -> PyResult<Py<PyAny>> {
-        match self.lock().select(now_ns) {
-            Ok(step) => Ok(Py::new(py, PyStep::new(-1, &step))?.into_any()),
-            Err(pause) => Ok((pause as u8).into_pyobject(py)?.into_any().unbind()),
+        match self.0.hold().select(now_ns) {
+            Ok(step) => Ok(Py::new(py, Step::new(-1, &step))?.into_any()),
+            Err(pause) => Ok(Py::new(py, StepPause::from(pause))?.into_any()),
         }
     }
 
     /// `(graph, cost_ns, score)` of every measured graph that serves a lane.
     fn candidates(&self, now_ns: i64) -> Vec<(usize, i64, f64)> {
-        let candidates = self.lock().candidates(now_ns);
+        let candidates = self.0.hold().candidates(now_ns);
         candidates.iter().map(|c| (c.graph, nanoseconds(Some(c.cost_s)), c.score)).collect()
     }
 
@@ -289,7 +321,7 @@ impl PyStepScheduler {
         if lanes.len() != tokens.len() || lanes.len() != ended.len() {
             let value = format!("{}, {} and {}", lanes.len(), tokens.len(), ended.len());
             let expected = "as long as each other (tokens and ended too)";
-            return Err(EngineError::argument("lanes", value, expected).into());
+            return Err(CoreError::argument("lanes", value, expected).into());
         }
         let outcomes: Vec<Outcome> = lanes
             .into_iter()
@@ -297,7 +329,7 @@ impl PyStepScheduler {
             .zip(ended)
             .map(|((lane, tokens), ended)| Outcome { lane, tokens, ended })
             .collect();
-        Ok(self.lock().complete(frame, now_ns, device_ns, &outcomes)?)
+        Ok(self.0.hold().complete(frame, now_ns, device_ns, &outcomes)?)
     }
 
     #[pyo3(signature = (graph, *, device_ns, wall_ns, completed_at_ns, drained=false, feedback=false, probe=false))]
@@ -315,59 +347,51 @@ impl PyStepScheduler {
         let purpose = if probe { Purpose::AcceptanceProbe } else { Purpose::Ordinary };
         let execution =
             Execution { purpose, device_ns, wall_ns, drained, feedback, completed_at_ns };
-        Ok(self.lock().observe(graph, &execution)?)
+        Ok(self.0.hold().observe(graph, &execution)?)
     }
 
     /// Cost of each graph, ns; 0 while indeterminate.
     fn costs_ns(&self) -> Vec<i64> {
-        self.lock().table().cost_s().iter().map(|&cost_s| nanoseconds(cost_s)).collect()
+        self.0.hold().table().cost_s().iter().map(|&cost_s| nanoseconds(cost_s)).collect()
     }
 
     /// H(tokens), ns.
     fn prefill_completion_ns(&self, tokens: u32) -> i64 {
-        let mut scheduler = self.lock();
+        let mut scheduler = self.0.hold();
         scheduler.expect_prompt(tokens);
         nanoseconds(Some(scheduler.table().plan().completion_s(tokens)))
     }
 
     /// `(R_dec, R_pre)`, tokens/s.
     fn rates(&self) -> (f64, f64) {
-        let scheduler = self.lock();
+        let scheduler = self.0.hold();
         let normalizers = scheduler.table().normalizers();
         (normalizers.decode_rate, normalizers.prefill_rate)
     }
 
     /// `(credit, F, E, D)` of the allowance, ns.
     fn allowance_ns(&self) -> (i64, i64, i64, i64) {
-        let scheduler = self.lock();
+        let scheduler = self.0.hold();
         let (ordinary, probes, last) = scheduler.ledger().totals_ns();
         (scheduler.ledger().credit_ns(), ordinary, probes, last)
     }
 
     #[getter]
     fn num_lanes(&self) -> usize {
-        self.lock().num_lanes()
+        self.0.hold().num_lanes()
     }
 
     #[getter]
     fn num_frames(&self) -> usize {
-        self.lock().num_frames()
+        self.0.hold().num_frames()
     }
 
     fn __copy__(&self) -> Self {
-        Self(Mutex::new(self.lock().clone()))
+        Self(Lock::new(self.0.hold().clone()))
     }
 }
 
 #[allow(clippy::cast_possible_truncation)] // came from an i64
 fn nanoseconds(cost_s: Option<f64>) -> i64 {
     (cost_s.unwrap_or(0.0) * 1e9).round() as i64
-}
-
-/// Adds the engine's classes to the module.
-pub fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
-    module.add_class::<PyGraph>()?;
-    module.add_class::<PyPrices>()?;
-    module.add_class::<PyStep>()?;
-    module.add_class::<PyStepScheduler>()
 }

@@ -24,8 +24,6 @@ use pyo3::prelude::*;
 /// `headway._core`.
 #[pymodule(name = "_core", gil_used = false)]
 mod core {
-    use pyo3::prelude::*;
-
     #[pymodule_export]
     use super::batch::Batch;
     #[pymodule_export]
@@ -36,6 +34,8 @@ mod core {
     use super::edf::EdfQueue;
     #[pymodule_export]
     use super::ended::Ended;
+    #[pymodule_export]
+    use super::engine::{Step, StepGraph, StepPause, StepPrices, StepReason, StepScheduler};
     #[pymodule_export]
     use super::enums::{BatchOutcome, BatchReason, RefusalReason, ReplicaCondition};
     #[pymodule_export]
@@ -56,9 +56,4 @@ mod core {
     #[pymodule_export]
     #[allow(non_upper_case_globals)] // Python's name
     const __version__: &str = env!("CARGO_PKG_VERSION");
-
-    #[pymodule_init]
-    fn init(module: &Bound<'_, PyModule>) -> PyResult<()> {
-        super::engine::register(module)
-    }
 }
