@@ -3,6 +3,7 @@
 from collections import deque
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from itertools import pairwise
 
 from headway._core import Rng
 from headway.engine.engine import Engine
@@ -75,10 +76,7 @@ class Reading:
 
     @property
     def gaps_ns(self) -> list[int]:
-        return [
-            later[0] - earlier[0]
-            for earlier, later in zip(self.delivered, self.delivered[1:], strict=False)
-        ]
+        return [later[0] - earlier[0] for earlier, later in pairwise(self.delivered)]
 
 
 class Simulation:

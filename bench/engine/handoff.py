@@ -123,9 +123,7 @@ class RuleSelector:
         self._flights.append((step, now_ns, not self._flights, probe))
         return step
 
-    def complete(
-        self, frame: int, now_ns: int, *, device_ns: int | None, **others: object
-    ) -> None:
+    def complete(self, frame: int, now_ns: int, *, device_ns: int | None, **others: object) -> None:
         step, submitted_at, drained, probe = self._flights.popleft()
         wall_ns = now_ns - max(submitted_at, self._completed_at)
         self._completed_at = now_ns

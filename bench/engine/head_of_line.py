@@ -12,6 +12,7 @@ Command:   python -m bench.engine.head_of_line [--json FILE]
 import argparse
 import json
 from dataclasses import asdict, dataclass
+from itertools import pairwise
 from pathlib import Path
 
 from headway.engine.surface import CostSurface, CpuLikeSurface, GpuLikeSurface
@@ -58,9 +59,7 @@ def run(
     """(first token of the prompt, p99 gap of streams in its window, longest such gap), ns."""
     simulation = Simulation(surface, make, lanes=STREAMS + 1)
     learnt_ns = _learn(simulation)
-    readings = [
-        simulation.offer(Work(learnt_ns + index, 8, 10**6)) for index in range(streams)
-    ]
+    readings = [simulation.offer(Work(learnt_ns + index, 8, 10**6)) for index in range(streams)]
     simulation.run(learnt_ns + 40 * S)
     at_ns = simulation.timeline.now_ns()
     long = simulation.offer(Work(at_ns, PROMPT, 10**6)) if prompt else None
@@ -96,7 +95,7 @@ def _gaps_within(reading: Reading, start_ns: int, end_ns: int) -> list[int]:
     times = [at for at, _ in reading.delivered]
     return [
         later - earlier
-        for earlier, later in zip(times, times[1:], strict=False)
+        for earlier, later in pairwise(times)
         if later > start_ns and earlier < end_ns
     ]
 

@@ -670,7 +670,8 @@ class Step:
     @property
     def parts(self) -> tuple[float, float, float, float, float, float]:
         """Tokens, fairness, prompts, deliveries, stalls, waiting; their sum over the cost is the
-        score."""
+        score.
+        """
     @property
     def feedback(self) -> bool:
         """Whether the next step has to wait for its outcome."""

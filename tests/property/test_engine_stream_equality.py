@@ -7,6 +7,9 @@ other; float32 sums in another order may decide those either way.
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.support.inline_executor import InlineExecutor
+from tests.support.reader import Reader
+from tests.support.tiny_decoder import ENDS, GRAPHS, TinyVocabulary, tiny_transformer
 
 from headway.engine.engine import Engine
 from headway.engine.executor import ExecutorLimits
@@ -16,9 +19,6 @@ from headway.engine.scheduling import make_selector
 from headway.engine.stepper import Stepper
 from headway.engine.timeline import VirtualTimeline
 from headway.runtimes.decoder.reference import greedy
-from tests.support.inline_executor import InlineExecutor
-from tests.support.reader import Reader
-from tests.support.tiny_decoder import ENDS, GRAPHS, TinyVocabulary, tiny_transformer
 
 TOLERANCE = 1e-3
 MS = 1_000_000
@@ -63,14 +63,10 @@ def run(schedule: list, durations: list[int], sampling: Sampling) -> list[tuple[
         if cancel_after is None:
             readers.append((prompt, reader))
         else:
-            timeline.call_at(
-                timeline.now_ns() + cancel_after * MS, lambda: engine.cancel(lane)
-            )
+            timeline.call_at(timeline.now_ns() + cancel_after * MS, lambda: engine.cancel(lane))
 
     for (prompt, limit, at_ms), cancel_after in schedule:
-        timeline.call_at(
-            at_ms * MS, lambda p=prompt, n=limit, c=cancel_after: begin(p, n, c)
-        )
+        timeline.call_at(at_ms * MS, lambda p=prompt, n=limit, c=cancel_after: begin(p, n, c))
     timeline.run()
     assert engine.num_lanes == 0
     assert engine.free_lanes == 4
@@ -87,9 +83,7 @@ def test_greedy_output_does_not_depend_on_the_schedule(
         assert reader.ending is not None
         # Equal prompts may have unequal limits: compare as far as this one goes.
         alone = greedy(tiny_transformer(), prompt, max(24, limits[tuple(prompt)]), ENDS)
-        sure = next(
-            (i for i, margin in enumerate(alone.margins) if margin < TOLERANCE), 1 << 30
-        )
+        sure = next((i for i, margin in enumerate(alone.margins) if margin < TOLERANCE), 1 << 30)
         expected = list(alone.tokens)[: len(reader.tokens)]
         assert reader.tokens[:sure] == expected[:sure]
 
@@ -99,5 +93,5 @@ def test_greedy_output_does_not_depend_on_the_schedule(
 def test_random_output_depends_on_its_seed_alone(schedule: list, seed: int) -> None:
     sampling = Sampling(temperature=1.0, top_p=0.9, top_k=20, seed=seed)
     for prompt, reader in run(schedule, [3, 7], sampling):
-        (_, alone), = run([((prompt, len(reader.tokens) or 1, 0), None)], [1], sampling)
+        ((_, alone),) = run([((prompt, len(reader.tokens) or 1, 0), None)], [1], sampling)
         assert reader.tokens[: len(alone.tokens)] == alone.tokens

@@ -6,9 +6,9 @@ from collections.abc import AsyncIterator
 from typing import Any
 
 import grpc
+from tests.support.fleet import RunningGateway, running_worker
 
 from headway.v1 import inference_pb2, types_pb2
-from tests.support.fleet import RunningGateway, running_worker
 
 MODEL = "writer"
 

@@ -3,6 +3,7 @@
 import json
 import sys
 from dataclasses import dataclass, field
+from itertools import pairwise
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -105,8 +106,8 @@ class Reading:
     @property
     def longest_gap_ms(self) -> float:
         """Longest wait between two parts."""
-        pairs = zip(self.parts_at_ns, self.parts_at_ns[1:], strict=False)
-        return max((later - earlier for earlier, later in pairs), default=0) / 1e6
+        gaps = (later - earlier for earlier, later in pairwise(self.parts_at_ns))
+        return max(gaps, default=0) / 1e6
 
 
 async def read(

@@ -37,9 +37,7 @@ def catalogue_of(max_lanes: int, draft_width: int) -> list[GraphShape]:
         for count in rows
     ]
     prefill = [GraphShape(f"p{chunk}", chunk, 4) for chunk in CHUNKS]
-    mixed = [
-        GraphShape(f"p{chunk}d{count}", chunk, 4, count) for chunk in CHUNKS for count in rows
-    ]
+    mixed = [GraphShape(f"p{chunk}d{count}", chunk, 4, count) for chunk in CHUNKS for count in rows]
     return decode + prefill + mixed
 
 

@@ -125,7 +125,7 @@ impl StepScheduler {
     ///
     /// # Errors
     /// A handle that stands for nothing.
-    pub fn hold(&mut self, lane: u32, held: bool) -> Result<(), EngineError> {
+    pub fn hold(&mut self, lane: u32, held: bool) -> Result<(), CoreError> {
         let completed_at_ns = self.completed_at_ns;
         let lane = self.lane_mut(lane)?;
         if lane.held && !held {

@@ -275,7 +275,7 @@ impl StepScheduler {
     }
 
     fn hold(&self, lane: u32, held: bool) -> PyResult<()> {
-        Ok(self.lock().hold(lane, held)?)
+        Ok(self.0.hold().hold(lane, held)?)
     }
 
     #[allow(clippy::needless_pass_by_value)] // a list crosses by value

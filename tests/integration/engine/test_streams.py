@@ -4,10 +4,10 @@ import asyncio
 
 import grpc
 import pytest
-
-from headway.v1 import inference_pb2, types_pb2
 from tests.support.fleet import refusal, running_gateway
 from tests.support.writers import MODEL, read_all, request, running_writer, until
+
+from headway.v1 import inference_pb2, types_pb2
 
 
 async def test_a_stream_brings_its_parts_and_then_the_whole() -> None:

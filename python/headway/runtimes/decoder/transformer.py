@@ -122,8 +122,9 @@ def _attend(queries: Matrix, keys: Matrix, values: Matrix) -> Matrix:
     scores -= scores.max(axis=-1, keepdims=True)
     np.exp(scores, out=scores)
     scores /= scores.sum(axis=-1, keepdims=True)
-    mixed: Matrix = (scores @ values).reshape(kv_heads, group, tokens, width)
-    return mixed.transpose(2, 0, 1, 3).reshape(tokens, heads * width)
+    mixed: Matrix = np.matmul(scores, values, dtype=np.float32)
+    by_token = mixed.reshape(kv_heads, group, tokens, width).transpose(2, 0, 1, 3)
+    return by_token.reshape(tokens, heads * width)
 
 
 def _mlp(layer: Layer, normed: Matrix) -> Matrix:
