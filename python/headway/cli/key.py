@@ -58,7 +58,9 @@ def new(
     """
     import re
 
-    if re.fullmatch(r"[a-z0-9]([a-z0-9._-]{0,62}[a-z0-9])?", tenant) is None:
+    from headway.naming import NAME_PATTERN
+
+    if re.fullmatch(NAME_PATTERN, tenant) is None:
         usage(
             f"--tenant {tenant!r} is not a name: lower-case letters, digits, . _ and -, "
             "at most 64, a letter or digit at both ends"

@@ -59,9 +59,7 @@ class Fleet:
         self.on_batches_lost: Callable[[WorkerSession], None]
         self.on_capacity: Callable[[int], None]
         self.on_readiness: Callable[[Pool], None]
-        self.on_greeting: Callable[
-            [WorkerSession, Iterable[Replica], worker_pb2.Capacity], None
-        ]
+        self.on_greeting: Callable[[WorkerSession, Iterable[Replica], worker_pb2.Capacity], None]
 
     # -- registration
 

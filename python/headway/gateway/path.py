@@ -147,9 +147,7 @@ class RequestPath:
         """Refuses new requests from here on, and returns when the last live one has ended."""
         self.draining = True
         while self._live or self._streams.live:
-            last: Iterable[LiveRequest] = (
-                self._live.values() or self._streams.live.values()
-            )
+            last: Iterable[LiveRequest] = self._live.values() or self._streams.live.values()
             await asyncio.wait((next(iter(last)).future,))
 
     def abandon_all(self) -> None:

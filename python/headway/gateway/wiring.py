@@ -216,6 +216,7 @@ def _join(
         health.set(servicer.SERVICE, ready)
 
     fleet.on_batch_message = on_batch_message
+
     def on_lost(session: WorkerSession) -> None:
         dispatcher.on_lost(session)
         streams.on_lost(session)

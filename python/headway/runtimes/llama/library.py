@@ -154,7 +154,6 @@ class LlamaModel:
 
 def _silence(library: Any) -> None:
     """llama.cpp logs hundreds of lines to standard error as it loads."""
-
     ignore = library.llama_log_callback(lambda level, text, data: None)
     library.llama_log_set(ignore, ctypes.c_void_p(0))
     # The callback must outlive every call.
