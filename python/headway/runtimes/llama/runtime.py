@@ -10,6 +10,7 @@ from headway.engine.executor import Executor, ExecutorLimits
 from headway.engine.stepper import Stepper
 from headway.engine.threaded import ThreadedExecutor
 from headway.errors import StartupError
+from headway.runtimes.calibration import measure
 from headway.runtimes.embedded import catalogue_of, defaults_of, embedded_model
 from headway.runtimes.generative import GenerationDefaults, text_card
 from headway.runtimes.generative_settings import LlamaRuntimeSettings
@@ -80,9 +81,15 @@ class LlamaRuntime:
         model, vocabulary = await loop.run_in_executor(self._thread, self._open, path)
         self._model = model
         self._context = min(settings.context, model.context)
+        graphs = catalogue_of(settings.max_lanes, settings.draft_width)
+        measured_ns = await loop.run_in_executor(
+            self._thread,
+            lambda: measure(model, graphs, self._clock, num_slots=settings.max_lanes),
+        )
         self._executor = ThreadedExecutor(
             Stepper(model, vocabulary.ends),
-            catalogue=catalogue_of(settings.max_lanes, settings.draft_width),
+            catalogue=graphs,
+            measured_ns=measured_ns,
             limits=ExecutorLimits(settings.max_lanes, settings.kv_tokens, self._context),
             vocabulary=vocabulary,
             clock=self._clock,
