@@ -15,6 +15,9 @@ from headway.worker.stream import PendingStream
 MAX_UNSENT = 256
 """Answers a gateway may leave unread before its session is no longer read either."""
 
+MAX_PART_TOKENS = 32
+"""Tokens at which an unsent part takes no more; its output then waits for credit."""
+
 
 class Outbox:
     """Messages to one gateway, in order. Never blocks the sender, so it says when to stop."""
@@ -44,27 +47,30 @@ class Outbox:
             self._unsent_capacity = message
         self.put(message)
 
-    def put_part(self, part: worker_pb2.StreamPart) -> bool:
-        """Appends a part of an output; True if it joined an unsent one of the same output.
+    def join_part(self, part: worker_pb2.StreamPart) -> bool:
+        """Adds to an unsent part of the same output; False if there is none with room.
 
-        Parts join the last message while that is one of parts: a reader that is behind gets
+        Only to the last message, so that nothing is overtaken. A reader that is behind gets
         fewer and larger messages.
         """
-        if self._closed:
-            return False
         last = self._messages[-1] if self._messages else None
         if last is None or last.WhichOneof("message") != "parts":
-            parts = worker_pb2.StreamParts(parts=[part])
-            self.put(worker_pb2.SessionResponse(parts=parts))
             return False
         for unsent in last.parts.parts:
-            if unsent.item_id == part.item_id:
+            if unsent.item_id == part.item_id and len(unsent.token_ids) < MAX_PART_TOKENS:
                 unsent.text += part.text
                 unsent.token_ids.extend(part.token_ids)
                 unsent.logprobs.extend(part.logprobs)
                 return True
-        last.parts.parts.append(part)
         return False
+
+    def put_part(self, part: worker_pb2.StreamPart) -> None:
+        """Appends a part, to an unsent message of others' parts where that is the last one."""
+        last = self._messages[-1] if self._messages else None
+        if last is not None and last.WhichOneof("message") == "parts":
+            last.parts.parts.append(part)
+        else:
+            self.put(worker_pb2.SessionResponse(parts=worker_pb2.StreamParts(parts=[part])))
 
     def close(self, error: BaseException | None = None) -> None:
         """No more messages; what is unsent is still sent, then `error` is raised, if one."""
@@ -262,7 +268,7 @@ class GatewaySession:
             model.metrics,
             self._clock.now_ns(),
             deliver=self._deliver,
-            put_part=self.outbox.put_part,
+            parts=self.outbox,
         )
         self._streams[message.batch_id] = self._stream_of_item[item_id] = stream
         model.generation.submit(stream)

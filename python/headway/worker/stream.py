@@ -1,6 +1,7 @@
 """One output in the worker's hands: its parts as the gateway takes them, and its one result."""
 
 from collections.abc import Callable, Sequence
+from typing import Protocol
 
 import numpy as np
 
@@ -26,15 +27,27 @@ _REASON = {
 }
 
 
+class PartLine(Protocol):
+    """A session's line of messages, as an output sees it."""
+
+    def join_part(self, part: worker_pb2.StreamPart) -> bool:
+        """Adds to an unsent part of the same output; False if there is none with room."""
+        ...
+
+    def put_part(self, part: worker_pb2.StreamPart) -> None:
+        """Appends a part."""
+        ...
+
+
 class PendingStream:
     """A request for an output, from receipt to answer. Answered exactly once, or abandoned.
 
-    Parts go out while there is credit. Without a first credit nobody reads along: the output is
+    A part takes one credit; what joins a part that has not left takes none. Without a first credit nobody reads along: the output is
     in the result alone.
     """
 
     __slots__ = (
-        "_credit", "_deliver", "_logprobs", "_put_part", "_text", "_tokens", "_unsent",
+        "_credit", "_deliver", "_logprobs", "_parts", "_text", "_tokens", "_unsent",
         "granted", "held", "item", "lane", "message", "metrics", "received_at", "set_held",
     )  # fmt: skip
 
@@ -45,14 +58,14 @@ class PendingStream:
         received_at: int,
         *,
         deliver: Callable[[worker_pb2.SessionResponse], None],
-        put_part: Callable[[worker_pb2.StreamPart], bool],
+        parts: PartLine,
     ) -> None:
         """Makes the stream of a batch of one.
 
         Args:
           received_at: in ns.
           deliver: called once, with the result or the busy answer.
-          put_part: sends a part; True if it joined one that had not left yet.
+          parts: where parts go.
         """
         self.message = message
         self.item = message.items[0]
@@ -63,7 +76,7 @@ class PendingStream:
         self.held = False
         self.set_held: Callable[[bool], None] = lambda held: None
         self._deliver: Callable[[worker_pb2.SessionResponse], None] | None = deliver
-        self._put_part = put_part
+        self._parts = parts
         self._credit = 0
         self._text: list[str] = []
         self._tokens: list[int] = []
@@ -128,9 +141,12 @@ class PendingStream:
                 unsent.Clear()
                 unsent.item_id = self.item.item_id
                 return
-            if self._credit > 0:
-                joined = self._put_part(unsent)
-                self._credit -= not joined
+            sent = self._parts.join_part(unsent)
+            if not sent and self._credit > 0:
+                self._credit -= 1
+                self._parts.put_part(unsent)
+                sent = True
+            if sent:
                 self._unsent = worker_pb2.StreamPart(item_id=self.item.item_id)
         self._hold(len(self._unsent.token_ids) >= HELD_TOKENS)
 

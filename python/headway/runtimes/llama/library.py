@@ -15,6 +15,8 @@ PIECE_BYTES = 256
 TEMPLATE_BYTES = 4096
 """Room for what a template adds to a text."""
 
+MARK = "the user's text"
+
 
 class LlamaModel:
     """A loaded GGUF file with one context. Not thread-safe.
@@ -135,8 +137,12 @@ class LlamaModel:
         )
         return buffer.raw[: max(0, length)]
 
-    def conversation(self, text: str) -> str:
-        """A text as the user's turn, by the file's template."""
+    def user_turn(self) -> tuple[str, str]:
+        """What the file's template puts before and after the user's text; ("", "") without one."""
+        before, found, after = self._conversation(MARK).partition(MARK)
+        return (before, after) if found else ("", "")
+
+    def _conversation(self, text: str) -> str:
         library = self._library
         template = library.llama_model_chat_template(self._model, None)
         turns = (library.llama_chat_message * 1)()

@@ -41,10 +41,16 @@ class LlamaVocabulary:
         return self._ends
 
     def encode(self, text: str) -> list[int]:
-        """Tokens of a text, as the user's turn if the runtime is for chats."""
+        """Tokens of a text, as the user's turn if the runtime is for chats.
+
+        Control tokens written out in it are text, not control: it cannot end its own turn.
+        """
+        written = self._model.tokenize(text, special=False)
         if not self._chat:
-            return self._model.tokenize(text, special=False)
-        return self._model.tokenize(self._model.conversation(text), special=True)
+            return written
+        before, after = self._model.user_turn()
+        special = self._model.tokenize
+        return [*special(before, special=True), *written, *special(after, special=True)]
 
     def piece(self, token: int) -> bytes:
         """Bytes of a token."""
