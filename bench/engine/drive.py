@@ -69,6 +69,7 @@ class Reading:
     work: Work
     delivered: list[tuple[int, int]] = field(default_factory=list)
     ending: Ending | None = None
+    on_end: Callable[[], None] = lambda: None
 
     @property
     def first_token_ns(self) -> int | None:
@@ -174,6 +175,7 @@ class _Listener:
 
     def on_end(self, ending: Ending) -> None:
         self._reading.ending = ending
+        self._reading.on_end()
 
 
 def quantile(values: Sequence[float], q: float) -> float:
