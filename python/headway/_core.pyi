@@ -148,6 +148,15 @@ class Batch:
     def predicted_ns(self) -> int:
         """Device time expected on this replica."""
     @property
+    def other_replica(self) -> int:
+        """The replica that was drawn together with this one and looked dearer; -1 for none."""
+    @property
+    def score_ns(self) -> int:
+        """Expected wait and service on this replica; 0 if it was not weighed against another."""
+    @property
+    def other_score_ns(self) -> int:
+        """The same on the other one."""
+    @property
     def units(self) -> int: ...
     @property
     def rows(self) -> int: ...

@@ -18,7 +18,8 @@ HeadwayError
 │   ├── Cancelled                    CANCELLED             the client went away
 │   ├── Draining                     DRAINING              the gateway is shutting down
 │   ├── NotFound                     NOT_FOUND             no such thing (control calls)
-│   └── FailedPrecondition           FAILED_PRECONDITION   not in this state (control calls)
+│   ├── FailedPrecondition           FAILED_PRECONDITION   not in this state (control calls)
+│   └── StoreUnavailable             STORE_UNAVAILABLE     the control store is away (control calls)
 ├── ConfigError                      bad configuration; the process ends with exit code 64
 ├── RuntimeFailure                   a model runtime failed
 ├── RuntimeInputError                an input that the runtime does not take
@@ -160,6 +161,12 @@ class FailedPrecondition(RequestError):
     """Not possible in the present state."""
 
     reason = "FAILED_PRECONDITION"
+
+
+class StoreUnavailable(RequestError):
+    """The control store does not answer; requests for inference do not need it."""
+
+    reason = "STORE_UNAVAILABLE"
 
 
 class ConfigError(HeadwayError):

@@ -334,3 +334,56 @@ fn pipelined_rounds_keep_their_cost_through_a_late_host() {
     let cost_ns = scheduler.table().costs()[0].cost_ns().expect("measured");
     assert!((28 * MS + MS / 2..=29 * MS).contains(&cost_ns), "{cost_ns}");
 }
+
+#[test]
+fn a_deadline_that_gets_near_puts_its_prompt_first() {
+    let graphs = [(graph(64, 0, 1), 20 * MS), (graph(0, 1, 1), 10 * MS)];
+    let mut scheduler = measured(&graphs, Settings::default());
+    scheduler.admit(0, spec(128, 4)).expect("a free lane");
+    let due = LaneSpec { first_token_deadline_ns: Some(60 * MS), ..spec(192, 4) };
+    let urgent = scheduler.admit(0, due).expect("a free lane");
+    // 60 ms of work in 60 ms cannot be met any more: the shorter prompt is first.
+    assert_ne!(dispatch(&mut scheduler, 1).step.lanes[0].0, urgent);
+    let mut scheduler = measured(&graphs, Settings::default());
+    scheduler.admit(0, spec(128, 4)).expect("a free lane");
+    let due = LaneSpec { first_token_deadline_ns: Some(70 * MS), ..spec(192, 4) };
+    let urgent = scheduler.admit(0, due).expect("a free lane");
+    assert_eq!(dispatch(&mut scheduler, 1).step.lanes[0].0, urgent);
+}
+
+#[test]
+fn a_completion_deadline_raises_the_price_of_a_row() {
+    let mut scheduler = measured(&[(graph(0, 1, 1), 10 * MS)], Settings::default());
+    scheduler.admit(0, spec(0, 20)).expect("a free lane");
+    let due = LaneSpec { completion_deadline_ns: Some(250 * MS), ..spec(0, 20) };
+    let urgent = scheduler.admit(0, due).expect("a free lane");
+    let mut now_ns = 0;
+    while scheduler.service(urgent).is_some() {
+        let frame = dispatch(&mut scheduler, now_ns);
+        now_ns += 10 * MS;
+        complete(&mut scheduler, &frame, now_ns, Some(10 * MS));
+    }
+    // 200 ms of work; taking turns with the other stream, it would be done after 390. The price
+    // of the other's age keeps it from having the device to itself.
+    assert!((200 * MS..=300 * MS).contains(&now_ns), "{now_ns}");
+}
+
+#[test]
+fn a_wide_gap_target_lets_longer_prefills_in() {
+    let chunks = [32, 64, 128, 256, 512]
+        .map(|tokens| (graph(tokens, 8, 1), 20 * MS + i64::from(tokens) * MS / 5));
+    let graphs: Vec<(Graph, i64)> = [(graph(0, 8, 1), 20 * MS)].into_iter().chain(chunks).collect();
+    let taken = |gap_target_ns: Option<i64>| {
+        let mut scheduler = measured(&graphs, Settings::default());
+        for _ in 0..8 {
+            let stream = LaneSpec { gap_target_ns, ..spec(0, 1_000) };
+            scheduler.admit(0, stream).expect("a free lane");
+        }
+        scheduler.admit(0, spec(3_000, 4)).expect("a free lane");
+        match dispatch(&mut scheduler, 0).step.lanes[0].1 {
+            Share::Prompt(tokens) => tokens,
+            Share::Row(_) => 0,
+        }
+    };
+    assert!(taken(Some(400 * MS)) > taken(None), "{} {}", taken(Some(400 * MS)), taken(None));
+}

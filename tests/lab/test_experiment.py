@@ -65,11 +65,11 @@ def test_an_existing_directory_is_refused(experiment: Path) -> None:
 def test_plots_are_drawn_for_each_workload(experiment: Path) -> None:
     names = sorted(path.name for path in plot_experiment(experiment))
     assert names == [
-        "gaps-delayed_prefill.svg",
-        "gaps-mixed_phases.svg",
-        "timeline-delayed_prefill.svg",
-        "timeline-mixed_phases.svg",
-        "tradeoff.svg",
+        "gaps-delayed_prefill.png",
+        "gaps-mixed_phases.png",
+        "timeline-delayed_prefill.png",
+        "timeline-mixed_phases.png",
+        "tradeoff.png",
     ]
 
 

@@ -5,7 +5,7 @@ from typing import NoReturn
 
 import typer
 
-from headway.cli import gateway, infer, key, loadtest, serve, version, worker
+from headway.cli import gateway, infer, key, loadtest, operate, serve, tenant, version, worker
 from headway.cli.config import config
 from headway.cli.engine import engine
 
@@ -20,6 +20,7 @@ headway loadtest --clients 32 --seconds 20
 
 RUN = "Run"
 USE = "Use"
+OPERATE = "Operate"
 SET_UP = "Set up"
 
 app = typer.Typer(
@@ -28,7 +29,6 @@ app = typer.Typer(
     epilog=EPILOG,
     no_args_is_help=True,
     rich_markup_mode="rich",
-    add_completion=False,
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
 )
@@ -38,6 +38,14 @@ app.command(epilog=worker.EPILOG, rich_help_panel=RUN)(worker.worker)
 app.command(epilog=infer.EPILOG, rich_help_panel=USE)(infer.infer)
 app.command(epilog=loadtest.EPILOG, rich_help_panel=USE)(loadtest.loadtest)
 app.add_typer(engine, name="engine", rich_help_panel=USE)
+app.command(epilog=operate.EPILOG, rich_help_panel=OPERATE)(operate.status)
+app.add_typer(operate.replicas, name="replicas", rich_help_panel=OPERATE)
+app.add_typer(operate.split, name="split", rich_help_panel=OPERATE)
+app.add_typer(tenant.tenants, name="tenant", rich_help_panel=OPERATE)
+app.add_typer(tenant.quotas, name="quota", rich_help_panel=OPERATE)
+app.command(epilog=operate.EPILOG, rich_help_panel=OPERATE)(operate.explain)
+app.command("log-level", epilog=operate.EPILOG, rich_help_panel=OPERATE)(operate.log_level)
+app.command(epilog=operate.EPILOG, rich_help_panel=OPERATE)(operate.audit)
 app.add_typer(config, name="config", rich_help_panel=SET_UP)
 app.add_typer(key.keys, name="key", rich_help_panel=SET_UP)
 app.command(rich_help_panel=SET_UP)(version.version)

@@ -1,11 +1,14 @@
 """``headway gateway``."""
 
-from typing import Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
 from headway.cli import options
 from headway.cli.exits import command
+
+if TYPE_CHECKING:
+    from headway.gateway.settings import GatewaySettings
 
 EPILOG = """
 [bold]Examples[/bold]
@@ -74,7 +77,8 @@ def gateway(
 ) -> int:
     """Run a gateway: it takes requests, schedules them, and sends them to workers.
 
-    SIGTERM or Ctrl-C drains it: new requests are refused, old ones finish.
+    SIGTERM or Ctrl-C drains it: new requests are refused, old ones finish. SIGHUP reads the
+    configuration again.
     """
     from headway.cli.parent import end_with
     from headway.config import load_gateway, read_layers
@@ -97,5 +101,9 @@ def gateway(
         "log_format": log_format,
         "seed": seed,
     }
-    layers = read_layers(config, {f"gateway.{name}": value for name, value in flags.items()})
-    return run(load_gateway(layers))
+    keyed = {f"gateway.{name}": value for name, value in flags.items()}
+
+    def load() -> "GatewaySettings":
+        return load_gateway(read_layers(config, keyed))
+
+    return run(load(), load)

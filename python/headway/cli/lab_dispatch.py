@@ -1,4 +1,4 @@
-"""`headway lab dispatch` and `headway lab plot`: step scheduling under study."""
+"""`headway lab dispatch`, `plot` and `oracle`: step scheduling under study."""
 
 from pathlib import Path
 from typing import Annotated
@@ -21,6 +21,7 @@ def register(lab: typer.Typer) -> None:
     """Adds the commands to `headway lab`."""
     lab.command(epilog=EPILOG)(dispatch)
     lab.command()(plot)
+    lab.command()(oracle)
 
 
 @command
@@ -107,6 +108,46 @@ def plot(
         task = progress.add_task("plots", total=None)
         paths = plot_experiment(directory, lambda path: progress.advance(task))
     typer.echo(f"{len(paths)} plots in {directory}")
+
+
+@command
+def oracle(
+    as_csv: Annotated[bool, typer.Option("--csv", help="Comma-separated, for programs.")] = False,
+) -> None:
+    """Compare policies with exact schedules of small episodes."""
+    from rich.console import Console
+    from rich.progress import Progress
+    from rich.table import Table
+
+    from headway.lab.oracle.comparison import compare, small_instances
+
+    instances = small_instances()
+    gaps = []
+    with Progress(console=Console(stderr=True), transient=True) as progress:
+        for instance in progress.track(instances):
+            gaps += compare([instance])
+    names = list(dict.fromkeys(gap.policy for gap in gaps))
+    rows = [
+        [
+            instance.name,
+            *(_percent(gap.ratio) for gap in gaps if gap.instance == instance.name),
+        ]
+        for instance in instances
+    ]
+    ratios = [[gap.ratio for gap in gaps if gap.policy == name] for name in names]
+    rows.append(["mean", *(_percent(sum(ratio) / len(ratio)) for ratio in ratios)])
+    if as_csv:
+        for row in [["instance", *names], *rows]:
+            typer.echo(",".join(row))
+        return
+    table = Table("instance", *names, title="cost above the optimum, %")
+    for row in rows:
+        table.add_row(*row)
+    Console().print(table)
+
+
+def _percent(ratio: float) -> str:
+    return f"{abs(round(100 * ratio, 1)):.1f}"
 
 
 def _numbers(option: str, text: str) -> list[str]:

@@ -14,7 +14,7 @@ from headway.v1 import inference_pb2
 _MAX_KEY_BYTES = 128
 _DAY_S = 86_400
 
-Key = tuple[int, str]
+Key = tuple[str, str]
 
 
 @dataclass(slots=True, eq=False)
@@ -78,7 +78,7 @@ class IdempotencyWindow:
           InvalidRequest: the key is too long, or was used for another request.
           RequestError: as the execution ended.
         """
-        key, fingerprint = (caller.handle, request.idempotency_key), _fingerprint(request)
+        key, fingerprint = (caller.tenant, request.idempotency_key), _fingerprint(request)
         self._forget_old()
         answer = self._answered.get(key)
         if answer is not None:

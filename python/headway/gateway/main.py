@@ -12,6 +12,7 @@ from headway.address_file import remove_address_file, write_address_file
 from headway.clock import SystemClock
 from headway.errors import ConfigError, StartupError
 from headway.gateway import control_servicer, fleet_servicer, servicer
+from headway.gateway.reload import Load
 from headway.gateway.settings import GatewaySettings
 from headway.gateway.wiring import Gateway, wire
 from headway.rng import SeedTree, fresh_root
@@ -21,34 +22,49 @@ from headway.telemetry.logging import configure
 
 _log = logging.getLogger(__name__)
 
+_FIRST_KEY = """
+This gateway's store is new and nobody may operate it yet. Here is an admin key, shown only once:
+
+  {key}
+
+Keep it, and make others: HEADWAY_API_KEY=<key> headway tenant create acme
+"""
+
+_LAME_DUCK_NS = 100_000_000
+
 EXIT_CONFIG = 64
 EXIT_UNAVAILABLE = 69
 
 
-def run(settings: GatewaySettings) -> int:
+def run(settings: GatewaySettings, load: Load | None = None) -> int:
     """Runs a gateway until SIGTERM or SIGINT. Returns the process's exit code.
 
-    0 after a clean drain; 64 for a configuration that cannot work; 69 if a port is taken.
+    `load` reads the configuration anew, at SIGHUP and ReloadConfig. Exit codes: 0 after
+    a clean drain; 64 for a configuration that cannot work; 69 if a port is taken.
     """
     import uvloop
 
     configure(level=settings.log_level, style=settings.log_format)
     try:
-        return uvloop.run(_serve(settings))
+        return uvloop.run(_serve(settings, load))
     except (ConfigError, StartupError) as error:
         print(f"headway gateway: {error}", file=sys.stderr)
         return EXIT_CONFIG if isinstance(error, ConfigError) else EXIT_UNAVAILABLE
 
 
-async def _serve(settings: GatewaySettings) -> int:
+async def _serve(settings: GatewaySettings, load: Load | None) -> int:
     loop = asyncio.get_running_loop()
     seeds = SeedTree(fresh_root() if settings.seed is None else settings.seed)
-    gateway = wire(settings, SystemClock(), seeds, loop)
+    gateway = wire(settings, SystemClock(), seeds, loop, load=load)
     stopping = asyncio.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, _on_signal, stopping)
+    loop.add_signal_handler(signal.SIGHUP, gateway.reloader.on_signal)
     process = GatewayProcess(gateway)
     addresses = await process.start()
+    if gateway.plane.bootstrap_key is not None:
+        # Not through the log, which masks it, and which others may read.
+        print(_FIRST_KEY.format(key=gateway.plane.bootstrap_key), file=sys.stderr, flush=True)
     _log.info(
         "gateway started",
         extra={"gateway": gateway.gateway_id, "seed": seeds.root, **addresses,
@@ -94,6 +110,7 @@ class GatewayProcess:
           StartupError: a port is taken.
         """
         settings, gateway = self._settings, self._gateway
+        await gateway.store.start()
         gateway.add_data_services(self._data)
         add_standard_services(self._data, (servicer.SERVICE,))
         gateway.add_control_services(self._control)
@@ -119,19 +136,22 @@ class GatewayProcess:
 
         Requests that are still live after drain_seconds end with an error by then.
         """
-        gateway, grace = self._gateway, self._settings.drain_seconds
+        gateway, grace = self._gateway, self._gateway.reloader.settings.drain_seconds
         gateway.health.leave()
         try:
             await asyncio.wait_for(gateway.path.drain(), grace)
         except TimeoutError:
             _log.warning("drain ended early", extra={"unfinished": gateway.scheduler.num_live()})
             gateway.path.abandon_all()
+        # Calls that are on their way still hear DRAINING; a closing port would cut them off.
+        await gateway.clock.sleep(_LAME_DUCK_NS)
         # The answers have been given to the server; a second is for their way out.
         await self._data.stop(1.0)
         if self._leases is not None:
             self._leases.cancel()
         await gateway.fleet.close()
         await self._control.stop(1.0)
+        await gateway.store.stop()
         if self._settings.http_port is not None:
             await self._http.stop()
         if self._settings.address_file is not None:

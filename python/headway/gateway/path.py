@@ -6,8 +6,10 @@ from collections.abc import AsyncGenerator, Iterable
 from headway import errors
 from headway._core import Scheduler, Verdict, hash_key
 from headway.admission.refusal import to_error
+from headway.admission.terms import check_key, check_terms
 from headway.clock import Clock
-from headway.gateway.catalog import Catalog, Model, Pool
+from headway.gateway.catalog import Catalog, Model
+from headway.gateway.decisions import DecisionLog, Record
 from headway.gateway.dispatch import Dispatcher
 from headway.gateway.idempotency import IdempotencyWindow
 from headway.gateway.pending import Pending
@@ -49,6 +51,7 @@ class RequestPath:
         metrics: GatewayMetrics,
         clock: Clock,
         live: dict[int, Pending],
+        decisions: DecisionLog,
         *,
         loop: asyncio.AbstractEventLoop,
         id_prefix: str,
@@ -62,6 +65,7 @@ class RequestPath:
         self._metrics = metrics
         self._clock = clock
         self._live = live
+        self._decisions = decisions
         self._loop = loop
         self._id_prefix = id_prefix
         self._margin_ns = margin_ns
@@ -128,9 +132,15 @@ class RequestPath:
         Raises:
           RequestError: refused.
         """
+        now_ns = self._clock.now_ns()
+        request_id = request.request_id or self._next_id()
+        record = Record(request_id[:_MAX_ID_LENGTH], caller, now_ns)
+        self._decisions.add(record)
         try:
-            return self._submit(request, caller, remaining_s, reads_along)
+            return self._submit(now_ns, request, record, remaining_s, reads_along)
         except errors.RequestError as error:
+            error.metadata.setdefault("request_id", record.request_id)
+            record.fail(now_ns, error)
             self._metrics.refused_unmatched(error.reason)
             raise
 
@@ -169,66 +179,76 @@ class RequestPath:
 
     def _submit(
         self,
+        now_ns: int,
         request: InferRequest,
-        caller: Caller,
+        record: Record,
         remaining_s: float | None,
         reads_along: bool,
     ) -> LiveRequest:
-        now_ns = self._clock.now_ns()
         if self.draining:
             raise errors.Draining(
                 "this gateway is shutting down; retry on another", retry_after_ns=_DRAIN_RETRY_NS
             )
         _check(request)
+        caller = record.caller
+        check_key(caller, now_ns)
         model, pool = self._catalog.resolve(
             request.model, request.version, still_learning=now_ns < self._learning_until_ns
         )
-        request_id = request.request_id or self._next_id()
+        record.model, record.pinned, record.shares = model, bool(request.version), model.shares
+        terms = caller.terms
+        record.priority = (
+            check_terms(caller, model.name, request.priority)
+            if terms.restricted
+            else request.priority or _STANDARD
+        )
+        record.deadline_ns = deadline = self._deadline_ns(now_ns, request, model, remaining_s)
+        key = request.session_key or record.request_id
+        record.key_hash = key_hash = hash_key(key.encode())
+        record.lane = lane = request.lane or _INTERACTIVE
+        record.weight = weight = terms.weight * (
+            request.weight if request.HasField("weight") else 1.0
+        )
         if pool.card.generative:
-            return self._streams.submit(
-                request,
-                caller,
-                model,
-                request_id=request_id,
-                deadline_ns=self._deadline_ns(now_ns, request, model, remaining_s),
-                reads_along=reads_along,
-            )
-        units, rows = pool.estimator.estimate(request.input)
-        deadline = self._deadline_ns(now_ns, request, model, remaining_s)
-        key = request.session_key or request_id
+            return self._streams.submit(request, record, model, reads_along=reads_along)
+        record.units, record.rows = units, rows = pool.estimator.estimate(request.input)
         ticket = self._scheduler.offer(
             now_ns,
             caller.handle,
             model.handle,
             pool.handle if request.version else -1,
-            hash_key(key.encode()),
+            key_hash,
             units,
             rows,
             deadline,
-            request.priority or _STANDARD,
-            request.lane or _INTERACTIVE,
-            request.weight if request.HasField("weight") else 1.0,
+            record.priority,
+            lane,
+            weight,
         )
+        record.inflight = len(self._live) + 1
         if isinstance(ticket, Verdict):
+            record.pool = self._catalog.pools.get(ticket.pool)
             raise to_error(ticket, model=model.name, tenant=caller.tenant)
-        return self._admitted(ticket, request, request_id, now_ns, deadline)
+        return self._admitted(ticket, request, record)
 
-    def _admitted(
-        self, ticket: int, request: InferRequest, request_id: str, now_ns: int, deadline: int
-    ) -> Pending:
-        pool: Pool = self._catalog.pools[self._scheduler.pool_of(ticket)]
+    def _admitted(self, ticket: int, request: InferRequest, record: Record) -> Pending:
+        handle = self._scheduler.pool_of(ticket)
+        record.pool = pool = self._catalog.pools[handle]
+        record.stats = self._scheduler.pool_stats(handle)
+        deadline = record.deadline_ns
         pending = Pending(
             ticket,
             request,
-            request_id,
+            record.request_id,
             pool,
-            now_ns,
+            record.arrived_ns,
             deadline,
             self._loop.create_future(),
+            record,
         )
         self._live[ticket] = pending
         self._timer.arm(deadline)
-        self._dispatcher.kick(pool.handle)
+        self._dispatcher.kick(handle)
         return pending
 
     def _deadline_ns(
@@ -247,6 +267,10 @@ class RequestPath:
                 )
             deadline = min(deadline, now_ns + slo_ns)
         return deadline
+
+    def configure(self, *, margin_ns: int) -> None:
+        """Takes over another transport margin."""
+        self._margin_ns = margin_ns
 
     def _next_id(self) -> str:
         self._num_arrived += 1

@@ -9,6 +9,7 @@ from headway.v1 import inference_pb2
 
 if TYPE_CHECKING:
     from headway.gateway.catalog import Pool
+    from headway.gateway.decisions import Record
 
 
 @dataclass(slots=True, eq=False)
@@ -22,6 +23,7 @@ class Pending:
     arrived_ns: int
     deadline_ns: int
     future: "asyncio.Future[inference_pb2.InferResponse]"
+    record: "Record"
     queued_ns: int = 0
     slack_ns: int = 0
     attempts: int = 0
@@ -29,11 +31,16 @@ class Pending:
 
     def answer(self, now_ns: int, response: inference_pb2.InferResponse) -> None:
         """Ends it with an answer."""
+        if not self.ended:
+            self.record.ended_ns, self.record.outcome = now_ns, "ok"
         if self._end(now_ns, "ok"):
             self.future.set_result(response)
 
     def fail(self, now_ns: int, error: RequestError) -> None:
         """Ends it with an error."""
+        if not self.ended:
+            error.metadata.setdefault("request_id", self.request_id)
+            self.record.fail(now_ns, error)
         if self._end(now_ns, error.reason):
             self.future.set_exception(error)
 

@@ -11,6 +11,7 @@ from headway.v1 import inference_pb2
 
 if TYPE_CHECKING:
     from headway.gateway.catalog import Pool
+    from headway.gateway.decisions import BatchTrace, Record
     from headway.gateway.stream_replica import StreamReplica
 
 WINDOW_PARTS = 16
@@ -43,6 +44,8 @@ class PendingStream:
     deadline_ns: int
     reads_along: bool
     future: "asyncio.Future[inference_pb2.InferResponse]"
+    record: "Record"
+    trace: "BatchTrace | None" = None
     replica: "StreamReplica | None" = None
     dispatched_ns: int = 0
     predicted_first_ns: int = 0
@@ -67,11 +70,16 @@ class PendingStream:
 
     def answer(self, now_ns: int, response: inference_pb2.InferResponse) -> None:
         """Ends it with an answer."""
+        if not self.ended:
+            self.record.ended_ns, self.record.outcome = now_ns, "ok"
         if self._end(now_ns, "ok"):
             self.future.set_result(response)
 
     def fail(self, now_ns: int, error: RequestError) -> None:
         """Ends it with an error."""
+        if not self.ended:
+            error.metadata.setdefault("request_id", self.request_id)
+            self.record.fail(now_ns, error)
         if self._end(now_ns, error.reason):
             self.future.set_exception(error)
 
@@ -89,6 +97,8 @@ class PendingStream:
         if self.ended:
             return False
         self.ended = True
+        if self.trace is not None:
+            self.trace.end(now_ns, outcome)
         self.pool.metrics.ended(outcome, now_ns - self.arrived_ns)
         self._wake_up()
         return not self.future.done()

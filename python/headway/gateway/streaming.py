@@ -12,6 +12,7 @@ from headway import errors
 from headway._core import ReplicaCondition, Rng, Scheduler, hash_key, split_point
 from headway.clock import Clock
 from headway.gateway.catalog import Model, Pool
+from headway.gateway.decisions import LANE, BatchTrace, Record
 from headway.gateway.replica import Replica
 from headway.gateway.session import WorkerSession
 from headway.gateway.stream_affinity import PrefixAffinity, blocks_of
@@ -29,7 +30,6 @@ FIRST_STREAM_ID = 1 << 62
 DEFAULT_BUDGET = 128
 _OK = worker_pb2.ITEM_STATUS_OK
 _STOP = types_pb2.FINISH_REASON_STOP
-_STANDARD = types_pb2.PRIORITY_STANDARD
 READY = ReplicaCondition.READY
 
 
@@ -75,11 +75,9 @@ class StreamDispatcher:
     def submit(
         self,
         request: inference_pb2.InferRequest,
-        caller: Caller,
+        record: Record,
         model: Model,
         *,
-        request_id: str,
-        deadline_ns: int,
         reads_along: bool,
     ) -> PendingStream:
         """Admits a request.
@@ -87,20 +85,22 @@ class StreamDispatcher:
         Raises:
           RequestError: refused.
         """
-        now_ns = self._clock.now_ns()
-        key = hash_key((request.session_key or request_id).encode())
-        pool = _pool_of(model, request.version, key)
-        units, _ = pool.estimator.estimate(request.input)
+        now_ns, caller, deadline_ns = record.arrived_ns, record.caller, record.deadline_ns
+        pool = _pool_of(model, request.version, record.key_hash)
+        units, rows = pool.estimator.estimate(request.input)
+        record.pool, record.units, record.rows = pool, units, rows
+        record.inflight = len(self.live) + 1
         budget = request.max_output_units or DEFAULT_BUDGET
         streams = self._pools.setdefault(pool.handle, StreamPool())
         self._check(now_ns, pool, streams, units, budget, deadline_ns)
         charged = units + round(streams.forecast.lengths.expected(budget=budget))
         self._charge(now_ns, caller, charged)
+        record.stats = self._scheduler.pool_stats(pool.handle)
         self._last_id += 1
         stream = PendingStream(
-            self._last_id, request, request_id, pool, caller.handle, units, budget, charged,
-            blocks_of(request.input), request.priority or _STANDARD, now_ns, deadline_ns,
-            reads_along, self._loop.create_future(),
+            self._last_id, request, record.request_id, pool, caller.handle, units, budget,
+            charged, blocks_of(request.input), record.priority, now_ns, deadline_ns, reads_along,
+            self._loop.create_future(), record,
         )  # fmt: skip
         self.live[stream.stream_id] = stream
         insort(streams.queue, stream, key=lambda each: each.order)
@@ -286,10 +286,20 @@ class StreamDispatcher:
         stream.attempts += 1
         stream.predicted_first_ns = streams.forecast.first_ns(replica, stream.units)
         stream.pool.metrics.dispatched("lane", [now_ns - stream.arrived_ns])
+        self._explain(now_ns, stream, replica)
         session = replica.replica.session
         session.send(execute_of(stream, replica.replica.wire_handle, now_ns))
         if stream.reads_along:
             self._grant(stream, WINDOW_PARTS)
+
+    def _explain(self, now_ns: int, stream: PendingStream, replica: StreamReplica) -> None:
+        """Keeps the dispatch for who asks."""
+        stream.trace = BatchTrace(
+            stream.stream_id, replica.replica.name, 1, 1, stream.units, LANE,
+            stream.predicted_first_ns, now_ns, (stream.request_id,),
+        )  # fmt: skip
+        slack_ns = stream.deadline_ns - now_ns - stream.predicted_first_ns
+        stream.record.attempts.append((stream.trace, now_ns - stream.arrived_ns, slack_ns))
 
     def _grant(self, stream: PendingStream, parts: int) -> None:
         if stream.replica is not None and not stream.ended:
@@ -401,6 +411,8 @@ class StreamDispatcher:
         if stream.replica is not None:
             stream.replica.inflight.pop(stream.stream_id, None)
         stream.replica = None
+        if stream.trace is not None:
+            stream.trace.end(self._clock.now_ns(), "given back")
         streams = self._pools[stream.pool.handle]
         insort(streams.queue, stream, key=lambda each: each.order)
         self._loop.call_soon(self._pump, stream.pool.handle)

@@ -9,7 +9,7 @@ import functools
 import logging
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
 from contextvars import ContextVar
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 from grpc import aio
@@ -22,14 +22,47 @@ _log = logging.getLogger(__name__)
 Metadata = Iterable[Any]
 
 
-@dataclass(frozen=True, slots=True)
+NEVER_NS = (1 << 63) - 1
+"""An expiry that does not come."""
+
+
+@dataclass(slots=True, eq=False)
+class Terms:
+    """What a tenant may do.
+
+    One object a tenant, changed in place, so that calls in progress see each change at their next
+    request.
+
+    Attributes:
+      weight: value of its requests, relative to other tenants.
+      max_priority: highest priority, 1 (critical) to 3.
+      models: models it may use; None for all.
+      restricted: False if none of the above needs a look.
+    """
+
+    weight: float = 1.0
+    max_priority: int = 1
+    models: frozenset[str] | None = None
+    disabled: bool = False
+    restricted: bool = False
+
+
+@dataclass(slots=True, eq=False)
 class Caller:
-    """Who calls: a tenant, by a key with a role."""
+    """Who calls: a tenant, by a key with a role. One object a key, for as long as it is known.
+
+    Attributes:
+      ended: why the key is good no more; "" while it is.
+      expires_at_ns: end of its validity on the gateway's clock.
+    """
 
     tenant: str
     handle: int
     role: int = 0
     key_id: str = ""
+    terms: Terms = field(default_factory=Terms)
+    ended: str = ""
+    expires_at_ns: int = NEVER_NS
 
 
 class Authenticator(Protocol):

@@ -37,6 +37,7 @@ STATUS_OF: Mapping[type[errors.RequestError], grpc.StatusCode] = MappingProxyTyp
         errors.Draining: Code.UNAVAILABLE,
         errors.NotFound: Code.NOT_FOUND,
         errors.FailedPrecondition: Code.FAILED_PRECONDITION,
+        errors.StoreUnavailable: Code.UNAVAILABLE,
     }
 )
 

@@ -81,6 +81,20 @@ def decoder_command(
     return [*command, "--trace-file", str(trace), *_common(settings)]
 
 
+def fresh_store(directory: Path, configured: Mapping[str, Any]) -> Mapping[str, str]:
+    """Gives the gateway a control store of its own, empty for this trial.
+
+    It outlives a restart of the gateway, not the trial: what an operator set last time does not
+    surprise anybody. `configured`: the gateway's table; a store that it names is left alone.
+    """
+    if "store" in configured:
+        return {}
+    file = directory / "control.db"
+    for suffix in ("", "-wal", "-shm"):
+        file.with_name(file.name + suffix).unlink(missing_ok=True)
+    return {"HEADWAY_GATEWAY__STORE__URL": f"sqlite:///{file.absolute()}"}
+
+
 def worker_command(
     settings: ServeSettings, config: Path | None, replica: ReplicaSettings, control: str
 ) -> list[str]:

@@ -20,6 +20,7 @@ from headway.serve.child import Child, Command
 from headway.serve.commands import (
     Addresses,
     decoder_command,
+    fresh_store,
     gateway_command,
     gateway_environment,
     worker_command,
@@ -112,6 +113,7 @@ class Supervisor:
         self._address_file = directory / "gateway.json"
         self._address_file.unlink(missing_ok=True)
         environment = dict(gateway_environment(settings, gateway_table))
+        environment |= fresh_store(directory, gateway_table)
         self._gateway = self._child("gateway", self._gateway_command, environment)
         self._workers: list[Child] = []
         self._tasks: list[asyncio.Task[None]] = []

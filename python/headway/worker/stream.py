@@ -42,8 +42,8 @@ class PartLine(Protocol):
 class PendingStream:
     """A request for an output, from receipt to answer. Answered exactly once, or abandoned.
 
-    A part takes one credit; what joins a part that has not left takes none. Without a first credit nobody reads along: the output is
-    in the result alone.
+    A part takes one credit; what joins a part that has not left takes none. Without a first
+    credit nobody reads along: the output is in the result alone.
     """
 
     __slots__ = (

@@ -188,8 +188,9 @@ async def test_the_log_level_is_changed_and_told() -> None:
         logger.setLevel(logging.NOTSET)
 
 
-async def test_methods_to_come_say_unimplemented() -> None:
+async def test_rollouts_to_come_say_unimplemented_and_what_to_do() -> None:
     async with running_gateway() as running:
         with pytest.raises(grpc.aio.AioRpcError) as caught:
-            await running.control.ListTenants(control_pb2.ListTenantsRequest(), timeout=5)
+            await running.control.StartRollout(control_pb2.StartRolloutRequest(), timeout=5)
         assert caught.value.code() == grpc.StatusCode.UNIMPLEMENTED
+        assert "SetTrafficSplit" in str(caught.value.details())

@@ -1,4 +1,4 @@
-"""Timelines, output gaps and the trade-off of an experiment, as SVG files."""
+"""Timelines, output gaps and the trade-off of an experiment, as PNG files."""
 
 import csv
 import json
@@ -9,16 +9,18 @@ from typing import Any
 
 import matplotlib
 
-matplotlib.use("svg")
+matplotlib.use("agg")
 from matplotlib import pyplot
 from matplotlib.axes import Axes
+from matplotlib.patches import Patch
+from matplotlib.ticker import LogLocator, NullLocator, StrMethodFormatter
 
 from headway.errors import ConfigError
 
-# Fixed ids and no date: the same experiment gives the same bytes.
-matplotlib.rcParams.update({"svg.hashsalt": "headway", "font.size": 8})
-_METADATA = {"Date": None}
+matplotlib.rcParams.update({"font.size": 8, "savefig.dpi": 100})
 _PROMPT, _ROW = "#d97706", "#2563eb"
+_GRAPHS = matplotlib.colormaps["tab20b"]
+_SHOWN = 80
 
 Entry = dict[str, Any]
 
@@ -47,11 +49,11 @@ def plot_experiment(
     paths = []
     for workload, policies in runs.items():
         for draw, name in ((_timelines, "timeline"), (_gaps, "gaps")):
-            path = directory / f"{name}-{workload}.svg"
+            path = directory / f"{name}-{workload}.png"
             draw(workload, policies, path)
             on_plot(path)
             paths.append(path)
-    path = directory / "tradeoff.svg"
+    path = directory / "tradeoff.png"
     _tradeoff(summary, path)
     on_plot(path)
     return [*paths, path]
@@ -63,15 +65,25 @@ def _label(entry: Entry) -> str:
 
 
 def _timelines(workload: str, policies: dict[str, list[Entry]], path: Path) -> None:
-    """One row a lane: prompt work and decode rows, over the first steps of each policy."""
-    height = 0.6 + 0.14 * sum(len(_lanes(steps)) for steps in policies.values())
+    """The graphs, and a row a lane with its prompt work and decode rows, over the first steps."""
+    shown = {label: steps[:_SHOWN] for label, steps in policies.items()}
+    graphs = list(dict.fromkeys(step["graph"] for steps in shown.values() for step in steps))
+    lanes = sum(len(_lanes(steps)) + 1 for steps in shown.values())
     figure, axes = pyplot.subplots(
-        len(policies), 1, figsize=(8, height + 0.35 * len(policies)), sharex=True, squeeze=False
+        len(shown),
+        1,
+        figsize=(8, 1.2 + 0.14 * lanes + 0.35 * len(shown)),
+        sharex=True,
+        squeeze=False,
+        layout="constrained",
     )
-    for axis, (label, steps) in zip(axes[:, 0], policies.items(), strict=True):
-        _timeline(axis, label, steps[:80])
+    colors = {name: _GRAPHS(place % _GRAPHS.N) for place, name in enumerate(graphs)}
+    for axis, (label, steps) in zip(axes[:, 0], shown.items(), strict=True):
+        _timeline(axis, label, steps, colors)
     axes[-1, 0].set_xlabel("ms")
-    figure.suptitle(f"{workload}: prompt work (orange) and decode rows (blue), first steps")
+    patches = [Patch(color=color, label=name) for name, color in colors.items()]
+    figure.legend(handles=patches, loc="outside lower center", ncols=6, fontsize=6)
+    figure.suptitle(f"{workload}: graphs, prompt work (orange) and decode rows (blue)")
     _save(figure, path)
 
 
@@ -81,18 +93,20 @@ def _lanes(steps: list[Entry]) -> list[str]:
     return sorted(names, key=lambda name: (name.split("-")[0], int(name.split("-")[1])))
 
 
-def _timeline(axis: Axes, label: str, steps: list[Entry]) -> None:
-    lanes = {name: place for place, name in enumerate(_lanes(steps))}
-    for kind, color in (("prompts", _PROMPT), ("rows", _ROW)):
-        bars: dict[int, list[tuple[float, float]]] = defaultdict(list)
-        for step in steps:
-            for lane in step[kind]:
-                place = lanes[lane["request"] if kind == "prompts" else lane]
-                bars[place].append((step["start_ms"], step["end_ms"] - step["start_ms"]))
-        for place, spans in bars.items():
-            axis.broken_barh(
-                spans, (place - 0.4, 0.8), facecolor=color, edgecolor="white", linewidth=0.3
-            )
+def _timeline(axis: Axes, label: str, steps: list[Entry], colors: dict[str, Any]) -> None:
+    lanes = {name: place for place, name in enumerate(["graph", *_lanes(steps)])}
+    bars: dict[tuple[int, Any], list[tuple[float, float]]] = defaultdict(list)
+    for step in steps:
+        span = (step["start_ms"], step["end_ms"] - step["start_ms"])
+        bars[0, colors[step["graph"]]].append(span)
+        for prompt in step["prompts"]:
+            bars[lanes[prompt["request"]], _PROMPT].append(span)
+        for row in step["rows"]:
+            bars[lanes[row], _ROW].append(span)
+    for (place, color), spans in bars.items():
+        axis.broken_barh(
+            spans, (place - 0.4, 0.8), facecolor=color, edgecolor="white", linewidth=0.3
+        )
     axis.set_yticks(range(len(lanes)), list(lanes))
     axis.invert_yaxis()
     axis.set_title(label, loc="left", fontsize=8)
@@ -100,19 +114,28 @@ def _timeline(axis: Axes, label: str, steps: list[Entry]) -> None:
 
 
 def _gaps(workload: str, policies: dict[str, list[Entry]], path: Path) -> None:
-    """Share of deliveries within a gap: a stall is where a curve is late to reach 1."""
-    figure, axis = pyplot.subplots(figsize=(5, 3))
-    for label, steps in policies.items():
+    """Share of deliveries that waited longer than a gap: a stall is a tail to the right."""
+    figure, axis = pyplot.subplots(figsize=(5, 3), layout="constrained")
+    for place, (label, steps) in enumerate(policies.items()):
         gaps = sorted(_delivery_gaps(steps))
         if gaps:
-            shares = [(place + 1) / len(gaps) for place in range(len(gaps))]
-            axis.step(gaps, shares, where="post", label=label, linewidth=1)
-    axis.set(xlabel="gap between deliveries of a request, ms", ylabel="share of deliveries")
-    axis.set_xscale("log")
+            shares = [1 - index / len(gaps) for index in range(len(gaps))]
+            style = ("-", "--", "-.", ":")[place % 4]
+            axis.step(gaps, shares, where="post", label=label, linewidth=1.2, linestyle=style)
+    axis.set(xlabel="gap between deliveries of a request, ms", ylabel="share as long or longer")
+    axis.set_yscale("log")
+    _plain_log(axis)
     axis.set_title(workload)
     if axis.has_data():
         axis.legend()
     _save(figure, path)
+
+
+def _plain_log(axis: Axes) -> None:
+    axis.set_xscale("log")
+    axis.xaxis.set_major_locator(LogLocator(subs=(1, 2, 5)))
+    axis.xaxis.set_major_formatter(StrMethodFormatter("{x:g}"))
+    axis.xaxis.set_minor_locator(NullLocator())
 
 
 def _delivery_gaps(steps: list[Entry]) -> list[float]:
@@ -128,25 +151,30 @@ def _delivery_gaps(steps: list[Entry]) -> list[float]:
 
 
 def _tradeoff(summary: list[dict[str, str]], path: Path) -> None:
-    """Output rate against the worst gap, a point a case."""
-    figure, axis = pyplot.subplots(figsize=(5, 3.4))
+    """Output rate against the longest gap, each over the best of its workload."""
+    figure, axis = pyplot.subplots(figsize=(5, 3.4), layout="constrained")
     series: dict[str, list[tuple[float, float]]] = defaultdict(list)
-    for row in summary:
-        if row["max_gap_ms"]:
-            point = (float(row["max_gap_ms"]), float(row["output_tokens_per_s"]))
-            series[_label(row)].append(point)
-    for label, points in series.items():
+    for workload in dict.fromkeys(row["workload"] for row in summary):
+        rows = [row for row in summary if row["workload"] == workload and row["max_gap_ms"]]
+        shortest = min((float(row["max_gap_ms"]) for row in rows), default=1.0)
+        fastest = max((float(row["output_tokens_per_s"]) for row in rows), default=1.0)
+        for row in rows:
+            rate = float(row["output_tokens_per_s"]) / fastest
+            series[_label(row)].append((float(row["max_gap_ms"]) / shortest, rate))
+    for place, (label, points) in enumerate(series.items()):
         gaps, rates = zip(*points, strict=True)
-        axis.scatter(gaps, rates, s=14, label=label, alpha=0.7)
-    axis.set(xlabel="longest gap between deliveries, ms", ylabel="output tokens/s")
-    axis.set_xscale("log")
-    axis.set_title("throughput and latency, one point a workload")
+        axis.scatter(gaps, rates, s=18, label=label, alpha=0.7, marker="osD^x+"[place % 6])
+    axis.set(
+        xlabel="longest gap, over the shortest of any policy",
+        ylabel="output rate, over the highest",
+    )
+    _plain_log(axis)
+    axis.set_title("throughput and latency, one point a workload; top left is best")
     if series:
         axis.legend()
     _save(figure, path)
 
 
 def _save(figure: Any, path: Path) -> None:
-    figure.tight_layout()
-    figure.savefig(path, metadata=_METADATA)
+    figure.savefig(path)
     pyplot.close(figure)
