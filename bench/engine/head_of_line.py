@@ -60,11 +60,16 @@ def run(
     simulation = Simulation(surface, make, lanes=STREAMS + 1)
     learnt_ns = _learn(simulation)
     readings = [simulation.offer(Work(learnt_ns + index, 8, 10**6)) for index in range(streams)]
-    simulation.run(learnt_ns + 40 * S)
+    simulation.run(learnt_ns + 10 * S)
     at_ns = simulation.timeline.now_ns()
     long = simulation.offer(Work(at_ns, PROMPT, 10**6)) if prompt else None
-    # Without a prompt, as long a window as prompts take.
-    simulation.run(at_ns + (400 * S if streams and prompt else 30 * S))
+    # Until the streams have had a gap after the prompt; without one, for a while.
+    end_ns = at_ns + 30 * S
+    if long is not None:
+        while long.first_token_ns is None:
+            simulation.run(simulation.timeline.now_ns() + S)
+        end_ns = at_ns + long.first_token_ns + S
+    simulation.run(end_ns)
     first_ns = 0 if long is None or long.first_token_ns is None else long.first_token_ns
     end_ns = at_ns + (first_ns if prompt else 30 * S)
     gaps = [gap for reading in readings for gap in _gaps_within(reading, at_ns, end_ns)]
