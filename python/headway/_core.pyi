@@ -263,6 +263,13 @@ class Scheduler:
         self, now_ns: int, tenant: int, *, units_per_s: float, burst_units: float
     ) -> None:
         """Changes a quota; what the bucket holds stays, up to the new burst."""
+    def charge(self, now_ns: int, tenant: int, units: int) -> int:
+        """Takes units for work that does not pass through the queues (a streamed output).
+
+        0 if taken; else ns until the bucket holds enough, or -1 if above its burst.
+        """
+    def refund(self, now_ns: int, tenant: int, units: int) -> None:
+        """Gives back what `charge` took and was not used."""
     def add_model(self, *, salt: int) -> int:
         """Adds a model; its split is empty, so all offers are NO_CAPACITY."""
     def set_split(self, model: int, pools: Sequence[int], shares: Sequence[float]) -> None:
@@ -727,6 +734,8 @@ class StepScheduler:
         """
     def cancel(self, lane: int) -> None:
         """Takes a lane out of the next step."""
+    def hold(self, lane: int, held: bool) -> None:
+        """Leaves a lane out of the next steps, or lets it go on; its wait has no price."""
     def set_acceptance(self, lane: int, acceptance: Sequence[float]) -> None: ...
     def dispatch(self, now_ns: int) -> Step | StepPause:
         """Chooses the next step and puts it in flight."""

@@ -14,6 +14,7 @@ HeadwayError
 │   ├── DeadlineUnreachable          DEADLINE_UNREACHABLE  could not finish in time
 │   ├── DeadlineExpired              DEADLINE_EXPIRED      did not finish in time
 │   ├── UpstreamFailure              UPSTREAM_FAILURE      the model failed
+│   ├── StreamBroken                 STREAM_BROKEN         its worker was lost after a first part
 │   ├── Cancelled                    CANCELLED             the client went away
 │   ├── Draining                     DRAINING              the gateway is shutting down
 │   ├── NotFound                     NOT_FOUND             no such thing (control calls)
@@ -130,6 +131,12 @@ class UpstreamFailure(RequestError):
     """The model failed on it."""
 
     reason = "UPSTREAM_FAILURE"
+
+
+class StreamBroken(RequestError):
+    """Its worker was lost after a part had been delivered; it is never begun anew by itself."""
+
+    reason = "STREAM_BROKEN"
 
 
 class Cancelled(RequestError):

@@ -19,6 +19,7 @@ from headway.cli import (
     worker,
 )
 from headway.cli.config import config
+from headway.cli.engine import engine
 
 EPILOG = """
 [bold]Start here[/bold]
@@ -48,6 +49,7 @@ app.command(epilog=gateway.EPILOG, rich_help_panel=RUN)(gateway.gateway)
 app.command(epilog=worker.EPILOG, rich_help_panel=RUN)(worker.worker)
 app.command(epilog=infer.EPILOG, rich_help_panel=USE)(infer.infer)
 app.command(epilog=loadtest.EPILOG, rich_help_panel=USE)(loadtest.loadtest)
+app.add_typer(engine, name="engine", rich_help_panel=USE)
 app.command(epilog=operate.EPILOG, rich_help_panel=OPERATE)(operate.status)
 app.add_typer(operate.replicas, name="replicas", rich_help_panel=OPERATE)
 app.add_typer(operate.split, name="split", rich_help_panel=OPERATE)

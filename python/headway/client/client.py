@@ -1,7 +1,7 @@
 """Unary calls over a few channels."""
 
 import itertools
-from collections.abc import Sequence
+from collections.abc import AsyncGenerator, Sequence
 from dataclasses import dataclass, field
 from types import TracebackType
 from typing import Self
@@ -10,6 +10,7 @@ from grpc import aio
 
 from headway.client.errors import from_call
 from headway.client.retry import NO_RETRY, RetryPolicy, with_retries
+from headway.client.stream import events
 from headway.clock import Clock, SystemClock
 from headway.rng import SeedTree, fresh_root
 from headway.rpc.channels import insecure_channel
@@ -74,6 +75,15 @@ class Client:
             for channel in self._channels
         ]
         self._next_infer = itertools.cycle(infer)
+        stream = [
+            channel.unary_stream(
+                SERVICE + "InferStream",
+                request_serializer=inference_pb2.InferStreamRequest.SerializeToString,
+                response_deserializer=inference_pb2.InferStreamResponse.FromString,
+            )
+            for channel in self._channels
+        ]
+        self._next_stream = itertools.cycle(stream)
         self._list_models = self._channels[0].unary_unary(
             SERVICE + "ListModels",
             request_serializer=inference_pb2.ListModelsRequest.SerializeToString,
@@ -108,6 +118,20 @@ class Client:
         if self._rng is None:
             return await once(timeout_s)
         return await with_retries(once, self._retry, self._clock, self._rng, timeout_s=timeout_s)
+
+    def infer_stream(
+        self, request: inference_pb2.InferRequest, *, timeout_s: float | None = None
+    ) -> AsyncGenerator[inference_pb2.InferStreamResponse]:
+        """One answer in parts; the last event is `final`. Raises as `infer` does.
+
+        What is not taken holds the writer back; closing the generator cancels the call.
+        """
+        call = next(self._next_stream)(
+            inference_pb2.InferStreamRequest(request=request),
+            timeout=timeout_s,
+            metadata=self._metadata,
+        )
+        return events(call, self.address)
 
     async def list_models(
         self, *, timeout_s: float | None = None

@@ -17,13 +17,16 @@ if TYPE_CHECKING:
 
 MAX_COMPANIONS = 16
 
+LANE = -1
+"""In the place of a BatchReason: the request took a lane by itself, in no batch."""
+
 
 @dataclass(slots=True, eq=False)
 class BatchTrace:
     """One execution; its members share it.
 
     Attributes:
-      reason: a BatchReason, as a number.
+      reason: a BatchReason, as a number; or `LANE`.
       request_ids: of its first members.
       score_ns, other_score_ns: expected wait and service on the chosen and the other drawn
         replica; 0 where only one was free.

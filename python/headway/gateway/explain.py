@@ -5,7 +5,7 @@ from typing import cast
 
 from headway._core import split_point
 from headway.clock import wall_ns
-from headway.gateway.decisions import BatchTrace, Record
+from headway.gateway.decisions import LANE, BatchTrace, Record
 from headway.gateway.messages import timestamp
 from headway.rpc.convert import duration_from_ns
 from headway.v1 import control_pb2, inference_pb2, types_pb2
@@ -151,6 +151,13 @@ def _attempt(record: Record, number: int) -> Iterator[str]:
     if trace.size > 1:
         named = f" ({', '.join(others[:4])}{', ...' if trace.size > 5 else ''})" if others else ""
         company = f"in batch {trace.batch_id} with {_count(trace.size - 1, 'other request')}{named}"
+    if trace.reason == LANE:
+        yield (
+            f"{which} {_ms(queued_ns)} in the queue it took a lane of replica {trace.replica}. Its "
+            f"first unit was predicted after {_ms(trace.predicted_ns)}, which left "
+            f"{_slack(slack_ns)}."
+        )
+        return
     yield (
         f"{which} {_ms(queued_ns)} in the queue it went to replica {trace.replica} {company}, "
         f"{_count(trace.units, 'unit')} in all; the batch was closed because "
@@ -210,7 +217,7 @@ def _attempt_message(record: Record, number: int) -> control_pb2.AttemptRecord:
         size=trace.size,
         rows=trace.rows,
         units=trace.units,
-        reason=trace.reason,  # type: ignore[arg-type]
+        reason=max(0, trace.reason),  # type: ignore[arg-type]
         predicted_device=duration_from_ns(trace.predicted_ns),
     )
     told = control_pb2.AttemptRecord(

@@ -60,6 +60,7 @@ class Fleet:
         self.on_batches_lost: Callable[[WorkerSession], None]
         self.on_capacity: Callable[[int], None]
         self.on_readiness: Callable[[Pool], None]
+        self.on_greeting: Callable[[WorkerSession, Iterable[Replica], worker_pb2.Capacity], None]
         self.on_joined: Callable[[Worker], None] = lambda worker: None
 
     # -- registration
@@ -189,6 +190,7 @@ class Fleet:
             if key in handles:
                 replica.wire_handle = handles[key]
         self._judge(worker)
+        self.on_greeting(session, worker.replicas.values(), greeting.capacity)
 
     def on_message(self, session: WorkerSession, message: worker_pb2.SessionResponse) -> None:
         """Passes a message on to whoever carries batches."""

@@ -1,6 +1,7 @@
 """The path of a request: checked, weighed, offered to the scheduler, awaited."""
 
 import asyncio
+from collections.abc import AsyncGenerator, Iterable
 
 from headway import errors
 from headway._core import Scheduler, Verdict, hash_key
@@ -12,6 +13,8 @@ from headway.gateway.decisions import DecisionLog, Record
 from headway.gateway.dispatch import Dispatcher
 from headway.gateway.idempotency import IdempotencyWindow
 from headway.gateway.pending import Pending
+from headway.gateway.stream_request import LiveRequest, PendingStream
+from headway.gateway.streaming import StreamDispatcher
 from headway.gateway.timer import DeadlineTimer
 from headway.rpc.convert import deadline_ns, duration_ns
 from headway.rpc.interceptors import Caller
@@ -45,6 +48,7 @@ class RequestPath:
         scheduler: Scheduler,
         catalog: Catalog,
         dispatcher: Dispatcher,
+        streams: StreamDispatcher,
         metrics: GatewayMetrics,
         clock: Clock,
         live: dict[int, Pending],
@@ -58,6 +62,7 @@ class RequestPath:
         self._scheduler = scheduler
         self._catalog = catalog
         self._dispatcher = dispatcher
+        self._streams = streams
         self._metrics = metrics
         self._clock = clock
         self._live = live
@@ -98,7 +103,31 @@ class RequestPath:
             self.cancel(pending)
             raise
 
-    def submit(self, request: InferRequest, caller: Caller, remaining_s: float | None) -> Pending:
+    async def stream(
+        self, request: InferRequest, caller: Caller, remaining_s: float | None
+    ) -> AsyncGenerator[inference_pb2.InferStreamResponse]:
+        """One request, its output as it is written, then the answer.
+
+        Raises:
+          RequestError: refused, or ended without an answer.
+        """
+        pending = self.submit(request, caller, remaining_s, reads_along=True)
+        try:
+            if isinstance(pending, PendingStream):
+                while (part := await self._streams.parts(pending)) is not None:
+                    yield inference_pb2.InferStreamResponse(delta=part)
+            yield inference_pb2.InferStreamResponse(final=await pending.future)
+        finally:
+            self.cancel(pending)
+
+    def submit(
+        self,
+        request: InferRequest,
+        caller: Caller,
+        remaining_s: float | None,
+        *,
+        reads_along: bool = False,
+    ) -> LiveRequest:
         """Admits a request; its future ends with the answer or the error.
 
         Raises:
@@ -109,15 +138,18 @@ class RequestPath:
         record = Record(request_id[:_MAX_ID_LENGTH], caller, now_ns)
         self._decisions.add(record)
         try:
-            return self._submit(now_ns, request, record, remaining_s)
+            return self._submit(now_ns, request, record, remaining_s, reads_along)
         except errors.RequestError as error:
             error.metadata.setdefault("request_id", record.request_id)
             record.fail(now_ns, error)
             self._metrics.refused_unmatched(error.reason)
             raise
 
-    def cancel(self, pending: Pending) -> None:
+    def cancel(self, pending: LiveRequest) -> None:
         """Ends a request whose caller left; its place is free at once, its worker is told."""
+        if isinstance(pending, PendingStream):
+            self._streams.end(pending, errors.Cancelled("the caller left"))
+            return
         self._end_early(pending, errors.Cancelled("the caller left"))
         if pending.future.done() and not pending.future.cancelled():
             pending.future.exception()  # nobody is left to read it
@@ -125,14 +157,17 @@ class RequestPath:
     async def drain(self) -> None:
         """Refuses new requests from here on, and returns when the last live one has ended."""
         self.draining = True
-        while self._live:
-            pending = next(iter(self._live.values()))
-            await asyncio.wait((pending.future,))
+        while self._live or self._streams.live:
+            last: Iterable[LiveRequest] = self._live.values() or self._streams.live.values()
+            await asyncio.wait((next(iter(last)).future,))
 
     def abandon_all(self) -> None:
         """Ends every live request with an error: the process goes down."""
+        down = errors.Draining("this gateway went down before the answer")
         for pending in list(self._live.values()):
-            self._end_early(pending, errors.Draining("this gateway went down before the answer"))
+            self._end_early(pending, down)
+        for stream in list(self._streams.live.values()):
+            self._streams.end(stream, down)
 
     def _end_early(self, pending: Pending, error: errors.RequestError) -> None:
         if self._live.pop(pending.ticket, None) is None:
@@ -144,8 +179,13 @@ class RequestPath:
             self._dispatcher.stop_members((ended,))
 
     def _submit(
-        self, now_ns: int, request: InferRequest, record: Record, remaining_s: float | None
-    ) -> Pending:
+        self,
+        now_ns: int,
+        request: InferRequest,
+        record: Record,
+        remaining_s: float | None,
+        reads_along: bool,
+    ) -> LiveRequest:
         if self.draining:
             raise errors.Draining(
                 "this gateway is shutting down; retry on another", retry_after_ns=_DRAIN_RETRY_NS
@@ -163,7 +203,6 @@ class RequestPath:
             if terms.restricted
             else request.priority or _STANDARD
         )
-        record.units, record.rows = units, rows = pool.estimator.estimate(request.input)
         record.deadline_ns = deadline = self._deadline_ns(now_ns, request, model, remaining_s)
         key = request.session_key or record.request_id
         record.key_hash = key_hash = hash_key(key.encode())
@@ -171,6 +210,9 @@ class RequestPath:
         record.weight = weight = terms.weight * (
             request.weight if request.HasField("weight") else 1.0
         )
+        if pool.card.generative:
+            return self._streams.submit(request, record, model, reads_along=reads_along)
+        record.units, record.rows = units, rows = pool.estimator.estimate(request.input)
         ticket = self._scheduler.offer(
             now_ns,
             caller.handle,

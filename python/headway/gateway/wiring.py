@@ -10,7 +10,9 @@
 3. scheduler (headway._core): `form_batch` when a replica is free; never earlier.
 4. dispatcher (gateway.dispatch): the batch goes out on its worker's session; the result ends its
    members; a busy, failed or lost batch goes back to the queue within its members' deadlines.
-5. timer (gateway.timer): whoever's deadline comes is answered at that moment.
+5. streams (gateway.streaming): requests of generative models leave the path here; each goes to a
+   free lane by itself, and its parts come back as they are written.
+6. timer (gateway.timer): whoever's deadline comes is answered at that moment.
 
 Beside the path, and never on it: ControlServicer -> ControlPlane -> Store, which a Follower brings
 back into Directory (tenants, keys), Catalog (splits) and Fleet (drains), here and in every other
@@ -44,6 +46,7 @@ from headway.gateway.session import WorkerSession
 from headway.gateway.settings import GatewaySettings
 from headway.gateway.state import StateReader
 from headway.gateway.state_feed import StateFeed
+from headway.gateway.streaming import StreamDispatcher
 from headway.rng import SeedTree
 from headway.rpc.interceptors import Authenticator, Caller, guard
 from headway.rpc.server import Health
@@ -72,6 +75,7 @@ class Gateway:
     fleet: Fleet
     path: RequestPath
     dispatcher: Dispatcher
+    streams: StreamDispatcher
     metrics: GatewayMetrics
     state: StateReader
     health: Health
@@ -175,11 +179,21 @@ def wire(
     live: dict[int, Pending] = {}
     decisions = DecisionLog(settings.explained_requests)
     dispatcher = Dispatcher(scheduler, clock, live, fleet.replicas.__getitem__, loop.call_soon)
+    streams = StreamDispatcher(
+        scheduler,
+        clock,
+        seeds.stream("streams"),
+        loop,
+        max_live=settings.max_live_requests,
+        max_queued=settings.max_queued_requests,
+        max_attempts=settings.max_attempts,
+    )
     now_ns = clock.now_ns()
     path = RequestPath(
         scheduler,
         catalog,
         dispatcher,
+        streams,
         metrics,
         clock,
         live,
@@ -255,7 +269,7 @@ def wire(
     )
     feed = StateFeed(state.read, clock, max_watchers=settings.max_watchers)
     health = Health()
-    _join(fleet, dispatcher, state, health)
+    _join(fleet, dispatcher, streams, state, health)
     registry = CollectorRegistry()
     ProcessCollector(registry=registry)
     PlatformCollector(registry=registry)
@@ -269,6 +283,7 @@ def wire(
         fleet=fleet,
         path=path,
         dispatcher=dispatcher,
+        streams=streams,
         metrics=metrics,
         state=state,
         health=health,
@@ -297,8 +312,16 @@ def _control_store(
     return ControlStore(store, plane, follower, election, backlog, clock, gateway_id=gateway_id)
 
 
-def _join(fleet: Fleet, dispatcher: Dispatcher, state: StateReader, health: Health) -> None:
+def _join(
+    fleet: Fleet,
+    dispatcher: Dispatcher,
+    streams: StreamDispatcher,
+    state: StateReader,
+    health: Health,
+) -> None:
     def on_batch_message(session: WorkerSession, message: worker_pb2.SessionResponse) -> None:
+        if streams.on_message(session, message):
+            return
         kind = message.WhichOneof("message")
         if kind == "result":
             dispatcher.on_result(session, message.result)
@@ -314,8 +337,18 @@ def _join(fleet: Fleet, dispatcher: Dispatcher, state: StateReader, health: Heal
         health.set(servicer.SERVICE, ready)
 
     fleet.on_batch_message = on_batch_message
-    fleet.on_batches_lost = dispatcher.on_lost
-    fleet.on_capacity = dispatcher.kick
+
+    def on_lost(session: WorkerSession) -> None:
+        dispatcher.on_lost(session)
+        streams.on_lost(session)
+
+    def on_capacity(pool: int) -> None:
+        dispatcher.kick(pool)
+        streams.kick(pool)
+
+    fleet.on_batches_lost = on_lost
+    fleet.on_capacity = on_capacity
+    fleet.on_greeting = streams.on_greeting
     fleet.on_readiness = on_readiness
     # Known from the start, so that a probe hears "not serving" rather than "never heard of it".
     health.set("", False)

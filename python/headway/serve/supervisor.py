@@ -19,6 +19,7 @@ from headway.serve.announcement import announcement
 from headway.serve.child import Child, Command
 from headway.serve.commands import (
     Addresses,
+    decoder_command,
     fresh_store,
     gateway_command,
     gateway_environment,
@@ -166,6 +167,13 @@ class Supervisor:
         data = addresses.reached_by(settings.reachable_host).data
         await wait_until_served(settings, data, self._clock, self._tell_progress)
         self._served = True
+        if settings.starts_decoder:
+            # Last: reading its weights would hold up the first answer.
+            trace = self._directory / "decoder-a.trace"
+            control = addresses.reached_by(settings.reachable_host).control
+            write = partial(decoder_command, settings, self._config, control, trace)
+            self._workers.append(self._child("decoder-a", write, {}))
+            self._run(self._workers[-1])
 
     async def _any_given_up(self) -> None:
         while not any(child.is_given_up for child in self._children):

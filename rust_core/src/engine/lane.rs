@@ -221,6 +221,8 @@ pub struct Lane {
     pub admitted_at_ns: i64,
     /// Cancelled: out of the next step, gone when no frame in flight has it.
     pub leaving: bool,
+    /// Left out of steps until it is let go on: its reader is behind.
+    pub held: bool,
 }
 
 impl Lane {
@@ -237,7 +239,7 @@ impl Lane {
             served_at_ns: spec.arrived_at_ns,
         };
         let yields = yields(&spec.acceptance);
-        Self { spec, yields, service, admitted_at_ns: now_ns, leaving: false }
+        Self { spec, yields, service, admitted_at_ns: now_ns, leaving: false, held: false }
     }
 }
 

@@ -77,6 +77,22 @@ impl StepScheduler {
         Ok(())
     }
 
+    /// Leaves a lane out of the next steps, or lets it go on; its wait meanwhile has no price.
+    ///
+    /// # Errors
+    /// A handle that stands for nothing.
+    pub fn hold(&mut self, lane: u32, held: bool) -> Result<(), CoreError> {
+        let completed_at_ns = self.completed_at_ns;
+        let lane = self.lane_mut(lane)?;
+        if lane.held && !held {
+            let service = &mut lane.service;
+            service.published_at_ns = service.published_at_ns.max(completed_at_ns);
+            service.served_at_ns = service.served_at_ns.max(completed_at_ns);
+        }
+        lane.held = held;
+        Ok(())
+    }
+
     /// Replaces what is known of a lane's acceptance.
     ///
     /// # Errors
@@ -242,7 +258,7 @@ impl StepScheduler {
         let mut views: Vec<LaneView<'_>> = self
             .lanes
             .iter()
-            .filter(|(_, lane)| !lane.leaving)
+            .filter(|(_, lane)| !lane.leaving && !lane.held)
             .map(|(&id, lane)| LaneView {
                 id,
                 spec: &lane.spec,

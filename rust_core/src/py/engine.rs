@@ -274,6 +274,10 @@ impl StepScheduler {
         Ok(self.0.hold().cancel(lane)?)
     }
 
+    fn hold(&self, lane: u32, held: bool) -> PyResult<()> {
+        Ok(self.0.hold().hold(lane, held)?)
+    }
+
     #[allow(clippy::needless_pass_by_value)] // a list crosses by value
     fn set_acceptance(&self, lane: u32, acceptance: Vec<f64>) -> PyResult<()> {
         Ok(self.0.hold().set_acceptance(lane, &acceptance)?)

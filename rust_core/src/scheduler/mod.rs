@@ -8,6 +8,7 @@ mod ending;
 mod envelope;
 mod feedback;
 mod pool;
+mod quota;
 mod reads;
 mod registry;
 mod replica;
