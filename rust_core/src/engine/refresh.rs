@@ -25,19 +25,6 @@ impl Demand {
         }
     }
 
-    /// Whether `graph` has room that no smaller graph of the catalogue has, and all of its kind of
-    /// work is there. Padded graphs are measured when load first fills them.
-    #[must_use]
-    pub fn fits(&self, graph: &Graph, all: &[Graph]) -> bool {
-        let used = self.used(graph);
-        let both =
-            (graph.prefill_tokens == 0 || used[0] > 0) && (graph.decode_rows == 0 || used[2] > 0);
-        both && !all.iter().any(|other| {
-            let smaller = room(other).iter().zip(room(graph)).all(|(a, b)| *a <= b);
-            smaller && room(other) != room(graph) && self.used(other) == used
-        })
-    }
-
     /// Whether `graph` has room for any of it.
     #[must_use]
     pub fn serves(&self, graph: &Graph) -> bool {
@@ -64,9 +51,11 @@ fn room(graph: &Graph) -> [u32; 4] {
 #[must_use]
 pub fn unmeasured(table: &CostTable, demand: &Demand, busy: &[usize]) -> Option<usize> {
     let limit = table.settings().bootstrap_attempts;
-    candidates(table, demand, busy)
-        .filter(|&graph| table.cost_s()[graph].is_none())
-        .filter(|&graph| table.costs()[graph].num_invalid() < limit)
+    let wanted = |graph: usize| {
+        table.cost_s()[graph].is_none() && table.costs()[graph].num_invalid() < limit
+    };
+    candidates(table, demand, busy, wanted)
+        .into_iter()
         .min_by_key(|&graph| trial_order(table, graph))
 }
 
@@ -93,24 +82,49 @@ pub fn stale(
 ) -> Option<usize> {
     let limit = table.settings().bootstrap_attempts;
     let lifetime_ns = table.settings().lifetime_ns;
-    candidates(table, demand, busy)
-        .filter(|&graph| {
-            let cost = &table.costs()[graph];
-            cost.is_stale(now_ns, lifetime_ns) || cost.num_invalid() >= limit
-        })
-        .map(|graph| (table.costs()[graph].last_attempt_ns(), graph, value(graph)))
-        .min_by(|a, b| a.0.cmp(&b.0).then(b.2.total_cmp(&a.2)).then(a.1.cmp(&b.1)))
-        .map(|(_, graph, _)| graph)
+    let wanted = |graph: usize| {
+        let cost = &table.costs()[graph];
+        cost.is_stale(now_ns, lifetime_ns) || cost.num_invalid() >= limit
+    };
+    let found = candidates(table, demand, busy, wanted);
+    let attempt = |graph: &usize| table.costs()[*graph].last_attempt_ns();
+    let oldest = found.iter().map(attempt).min()?;
+    let tied = found.into_iter().filter(|graph| attempt(graph) == oldest);
+    let valued: Vec<(f64, usize)> = tied.map(|graph| (value(graph), graph)).collect();
+    valued.into_iter().min_by(|a, b| b.0.total_cmp(&a.0).then(a.1.cmp(&b.1))).map(|pair| pair.1)
 }
 
-fn candidates<'a>(
-    table: &'a CostTable,
-    demand: &'a Demand,
-    busy: &'a [usize],
-) -> impl Iterator<Item = usize> + 'a {
+/// Graphs with room that no smaller graph of the catalogue has, whose kinds of work are all there.
+/// Padded graphs are measured when load first fills them.
+///
+/// `wanted` first: nearly always there is none, and fitting compares with all graphs.
+fn candidates(
+    table: &CostTable,
+    demand: &Demand,
+    busy: &[usize],
+    wanted: impl Fn(usize) -> bool,
+) -> Vec<usize> {
     let graphs = table.graphs();
-    (0..graphs.len())
-        .filter(move |index| !busy.contains(index) && demand.fits(&graphs[*index], graphs))
+    let mut found: Vec<usize> =
+        (0..graphs.len()).filter(|&graph| wanted(graph) && !busy.contains(&graph)).collect();
+    if !found.is_empty() {
+        let used: Vec<[u32; 4]> = graphs.iter().map(|graph| demand.used(graph)).collect();
+        found.retain(|&graph| fits(graph, graphs, &used));
+    }
+    found
+}
+
+fn fits(graph: usize, graphs: &[Graph], used: &[[u32; 4]]) -> bool {
+    let own = room(&graphs[graph]);
+    let kinds_are_there =
+        (own[0] == 0 || used[graph][0] > 0) && (own[2] == 0 || used[graph][2] > 0);
+    kinds_are_there
+        && !graphs.iter().zip(used).any(|(other, other_used)| {
+            let other = room(other);
+            *other_used == used[graph]
+                && other != own
+                && other.iter().zip(own).all(|(other, own)| *other <= own)
+        })
 }
 
 fn size(graph: &Graph) -> u64 {

@@ -117,8 +117,9 @@ pub fn select(
     if context.may_probe {
         let mut busy = context.busy.to_vec();
         busy.push(graph);
-        let score = |index: usize| score(&mut scorer, table, index).map_or(f64::MIN, |c| c.score);
-        let probe = refresh::stale(table, &demand, &busy, context.start_ns, score);
+        // The bound is near enough to rank by among equals, and does not need a selection of rows.
+        let value = |index: usize| bound(&mut scorer, table, index).unwrap_or(f64::MIN);
+        let probe = refresh::stale(table, &demand, &busy, context.start_ns, value);
         if let Some(graph) = probe {
             return Ok(finish(&mut scorer, table, graph, Reason::Refresh));
         }
@@ -170,10 +171,7 @@ fn best(
 ) -> Option<usize> {
     let mut bounds: Vec<(f64, usize)> = (0..table.graphs().len())
         .filter(|&graph| allowed(graph))
-        .filter_map(|graph| {
-            let cost_s = table.cost_s()[graph]?;
-            Some((scorer.bound(&table.graphs()[graph], cost_s)? / cost_s, graph))
-        })
+        .filter_map(|graph| Some((bound(scorer, table, graph)?, graph)))
         .collect();
     bounds.sort_unstable_by(|a, b| b.0.total_cmp(&a.0).then(a.1.cmp(&b.1)));
     let mut best: Option<Candidate> = None;
@@ -212,6 +210,11 @@ fn score(scorer: &mut Scorer<'_>, table: &CostTable, graph: usize) -> Option<Can
     let cost_s = table.cost_s()[graph]?;
     let value = scorer.value(&table.graphs()[graph], cost_s)?;
     Some(Candidate { graph, cost_s, score: value / cost_s })
+}
+
+fn bound(scorer: &mut Scorer<'_>, table: &CostTable, graph: usize) -> Option<f64> {
+    let cost_s = table.cost_s()[graph]?;
+    Some(scorer.bound(&table.graphs()[graph], cost_s)? / cost_s)
 }
 
 fn finish(scorer: &mut Scorer<'_>, table: &CostTable, graph: usize, reason: Reason) -> Choice {
