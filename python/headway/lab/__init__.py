@@ -1,0 +1,1 @@
+"""Experiments that run the product's own decisions against models and exact references."""
