@@ -1,6 +1,7 @@
 """A gateway process: ports, signals, drain."""
 
 import asyncio
+import gc
 import logging
 import os
 import signal
@@ -31,6 +32,8 @@ Keep it, and make others: HEADWAY_API_KEY=<key> headway tenant create acme
 """
 
 _LAME_DUCK_NS = 100_000_000
+# Net allocations between two collections of the youngest generation; 700 by default.
+_COLLECT_AFTER = 50_000
 
 EXIT_CONFIG = 64
 EXIT_UNAVAILABLE = 69
@@ -70,10 +73,22 @@ async def _serve(settings: GatewaySettings, load: Load | None) -> int:
         extra={"gateway": gateway.gateway_id, "seed": seeds.root, **addresses,
                "transport": settings.transport, "authentication": not settings.insecure_no_auth},
     )  # fmt: skip
+    _calm_collector()
     await stopping.wait()
     await process.stop()
     _log.info("gateway stopped", extra={"gateway": gateway.gateway_id})
     return 0
+
+
+def _calm_collector() -> None:
+    """Makes cyclic garbage collection rare.
+
+    Requests leave no cycles, so almost all of it is in vain; at its defaults it goes over the
+    records of thousands of past requests many times a second.
+    """
+    gc.collect()
+    gc.freeze()
+    gc.set_threshold(_COLLECT_AFTER, 20, 100)
 
 
 def _on_signal(stopping: asyncio.Event) -> None:
