@@ -36,6 +36,9 @@ class InlineExecutor:
         self._queue: deque[Callable[[], None]] = deque()
         self._running = False
 
+    def full_ns(self, frame: Frame, completion: Completion) -> int:
+        return completion.device_ns
+
     def open(self, lane: LaneOpening) -> None:
         self._enqueue(lambda: self._stepper.open(lane))
 

@@ -236,7 +236,7 @@ class Engine:
         self._selector.complete(
             flight.frame.frame_id,
             now_ns,
-            device_ns=completion.device_ns or None,
+            device_ns=self._executor.full_ns(flight.frame, completion) or None,
             lanes=[lane.handle for lane in flight.lanes],
             tokens=shares,
             ended=[lane.ending is not None for lane in flight.lanes],

@@ -95,6 +95,14 @@ class Executor(Protocol):
         """Device time of each graph as measured before it serves; 0 for those that were not."""
         ...
 
+    def full_ns(self, frame: Frame, completion: Completion) -> int:
+        """What a completed frame would have taken with all of its graph's room in use.
+
+        Its device time where contents do not matter. Where they do, a graph that was half empty
+        would seem cheap for what it holds, and the rates read off the catalogue too high.
+        """
+        ...
+
     def open(self, lane: LaneOpening) -> None:
         """Begins a lane."""
         ...

@@ -144,6 +144,14 @@ class SimulatedExecutor:
             for graph in self._catalogue
         ]
 
+    def full_ns(self, frame: Frame, completion: Completion) -> int:
+        """By the surface."""
+        graph = self._catalogue[frame.graph]
+        prompt_tokens = sum(row.num_tokens for row in frame.prefill)
+        part = self._surface.cost_ns(graph, prompt_tokens, len(frame.decode))
+        full = self._surface.cost_ns(graph, graph.prefill_tokens, graph.decode_rows)
+        return round(completion.device_ns * full / part) if part else completion.device_ns
+
     def open(self, lane: LaneOpening) -> None:
         """Begins a lane."""
         self._lanes[lane.slot] = _Lane(self._output_of(lane), lane.output_limit)

@@ -4,6 +4,7 @@ import asyncio
 import logging
 from collections.abc import Callable, Sequence
 from concurrent.futures import Executor as Pool
+from dataclasses import dataclass
 
 from headway.clock import Clock
 from headway.engine.executor import ExecutorLimits, LaneOpening, Vocabulary
@@ -11,6 +12,32 @@ from headway.engine.frame import Completion, Frame, GraphShape
 from headway.engine.stepper import Stepper
 
 _log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class PassCosts:
+    """What passes take: a fixed part, and parts by prompt token and by decoded position.
+
+    Attributes:
+      prefill_ns: fixed part of a pass that decodes for nobody.
+      decode_ns: fixed part of one that does.
+      token_ns: by prompt token.
+      position_ns: by decoded or verified position.
+    """
+
+    prefill_ns: float
+    decode_ns: float
+    token_ns: float
+    position_ns: float
+
+    def of_ns(self, tokens: int, positions: int) -> float:
+        """A pass with so much in it, > 0."""
+        fixed = self.decode_ns if positions else self.prefill_ns
+        return max(1.0, fixed + tokens * self.token_ns + positions * self.position_ns)
+
+    def full_ns(self, graph: GraphShape) -> float:
+        """A graph with all of its room in use."""
+        return self.of_ns(graph.prefill_tokens, graph.decode_rows * graph.width)
 
 
 class ThreadedExecutor:
@@ -30,15 +57,15 @@ class ThreadedExecutor:
         clock: Clock,
         loop: asyncio.AbstractEventLoop,
         device_thread: Pool,
-        measured_ns: Sequence[int] = (),
+        costs: PassCosts,
     ) -> None:
         """Makes the executor of a loaded model.
 
         Args:
           device_thread: a pool of exactly one thread.
-          measured_ns: device time of each graph, as far as it was measured before.
+          costs: of passes by what is in them, as measured before.
         """
-        self._measured_ns = tuple(measured_ns)
+        self._costs = costs
         self._stepper = stepper
         self._catalogue = tuple(catalogue)
         self._limits = limits
@@ -65,8 +92,17 @@ class ThreadedExecutor:
 
     @property
     def measured_ns(self) -> Sequence[int]:
-        """As given."""
-        return self._measured_ns
+        """Each graph's time when full, by the costs measured."""
+        return [round(self._costs.full_ns(graph)) for graph in self._catalogue]
+
+    def full_ns(self, frame: Frame, completion: Completion) -> int:
+        """By the costs measured: only their proportions matter."""
+        tokens = sum(row.num_tokens for row in frame.prefill)
+        rows = {row.slot for row in frame.decode}
+        positions = sum(1 + o.num_drafted for o in completion.outcomes if o.slot in rows)
+        part = self._costs.of_ns(tokens, positions)
+        full = self._costs.full_ns(self._catalogue[frame.graph])
+        return round(completion.device_ns * max(1.0, full / part))
 
     def open(self, lane: LaneOpening) -> None:
         """Begins a lane, once the passes before it have ended."""

@@ -8,17 +8,15 @@ would be somebody's request.
 from collections.abc import Sequence
 
 from headway.clock import Clock
-from headway.engine.frame import GraphShape
 from headway.engine.stepper import ModelRow, TokenModel
+from headway.engine.threaded import PassCosts
 
 SHORT, LONG = 16, 128
 TOKEN = 1
 
 
-def measure(
-    model: TokenModel, graphs: Sequence[GraphShape], clock: Clock, *, num_slots: int
-) -> list[int]:
-    """Device time of each graph when full, in nanoseconds. Leaves no lane behind."""
+def measure(model: TokenModel, clock: Clock, *, num_slots: int) -> PassCosts:
+    """Costs of a model's passes. Leaves no lane behind."""
     for slot in range(num_slots):
         model.reserve(slot, LONG + 2, -1, 0)
 
@@ -38,19 +36,9 @@ def measure(
     all_rows = timed([_row(slot) for slot in range(num_slots)])
     for slot in range(num_slots):
         model.release(slot)
-    by_token = max(0.0, (long - short) / (LONG - SHORT))
-    by_row = max(0.0, (all_rows - one) / (num_slots - 1)) if num_slots > 1 else float(one)
-    prefill = max(0.0, short - SHORT * by_token)
-    decode = max(0.0, one - by_row)
-    return [round(_cost(graph, prefill, decode, by_token, by_row)) for graph in graphs]
-
-
-def _cost(
-    graph: GraphShape, prefill: float, decode: float, by_token: float, by_row: float
-) -> float:
-    fixed = decode if graph.decode_rows else prefill
-    work = by_token * graph.prefill_tokens + by_row * graph.decode_rows * graph.width
-    return max(1.0, fixed + work)
+    token = max(0.0, (long - short) / (LONG - SHORT))
+    position = max(0.0, (all_rows - one) / (num_slots - 1)) if num_slots > 1 else 0.0
+    return PassCosts(max(0.0, short - SHORT * token), max(0.0, one - position), token, position)
 
 
 def _chunk(length: int) -> ModelRow:

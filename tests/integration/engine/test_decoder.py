@@ -19,7 +19,7 @@ from headway.engine.request import Ending, Finish, GenerationRequest
 from headway.engine.sampling import Sampling
 from headway.engine.scheduling import make_selector
 from headway.engine.stepper import Stepper, TokenModel
-from headway.engine.threaded import ThreadedExecutor
+from headway.engine.threaded import PassCosts, ThreadedExecutor
 from headway.engine.timeline import ClockTimeline
 from headway.runtimes.calibration import measure
 from headway.runtimes.decoder.reference import greedy
@@ -95,6 +95,7 @@ async def write(loaded: Loaded, *requests: GenerationRequest) -> list[Reader]:
             clock=SystemClock(),
             loop=asyncio.get_running_loop(),
             device_thread=thread,
+            costs=PassCosts(30e6, 30e6, 3e6, 5e6),
         )
         engine = Engine(
             executor, make_selector(graphs, max_lanes=8), ClockTimeline(SystemClock()), reuse=False
@@ -159,9 +160,8 @@ def test_control_tokens_in_a_text_are_text(loaded: Loaded) -> None:
 
 
 def test_costs_are_measured_before_it_serves(loaded: Loaded) -> None:
-    graphs = catalogue_of(LANES, 2)
-    measured = measure(loaded.model, graphs, SystemClock(), num_slots=LANES)
-    by_name = dict(zip((graph.name for graph in graphs), measured, strict=True))
-    assert all(cost > 0 for cost in measured)
+    costs = measure(loaded.model, SystemClock(), num_slots=LANES)
+    by_name = {graph.name: costs.full_ns(graph) for graph in catalogue_of(LANES, 2)}
+    assert all(cost > 0 for cost in by_name.values())
     assert by_name["d1"] < by_name["d4x2"]
     assert by_name["p8"] < by_name["p256"]

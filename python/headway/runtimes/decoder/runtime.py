@@ -48,14 +48,14 @@ class DecoderRuntime:
         transformer, vocabulary = await loop.run_in_executor(self._thread, self._read, path)
         settings = self._settings
         graphs = catalogue_of(settings.max_lanes, settings.draft_width)
-        measured_ns = await loop.run_in_executor(
+        costs = await loop.run_in_executor(
             self._thread,
-            lambda: measure(transformer, graphs, self._clock, num_slots=settings.max_lanes),
+            lambda: measure(transformer, self._clock, num_slots=settings.max_lanes),
         )
         self._executor = ThreadedExecutor(
             Stepper(transformer, vocabulary.ends),
             catalogue=graphs,
-            measured_ns=measured_ns,
+            costs=costs,
             limits=ExecutorLimits(settings.max_lanes, settings.kv_tokens, self._context),
             vocabulary=vocabulary,
             clock=self._clock,

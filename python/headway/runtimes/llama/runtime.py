@@ -88,14 +88,14 @@ class LlamaRuntime:
         self._model = model
         self._context = min(settings.context, model.context)
         graphs = catalogue_of(settings.max_lanes, settings.draft_width)
-        measured_ns = await loop.run_in_executor(
+        costs = await loop.run_in_executor(
             self._thread,
-            lambda: measure(model, graphs, self._clock, num_slots=settings.max_lanes),
+            lambda: measure(model, self._clock, num_slots=settings.max_lanes),
         )
         self._executor = ThreadedExecutor(
             Stepper(model, vocabulary.ends),
             catalogue=graphs,
-            measured_ns=measured_ns,
+            costs=costs,
             limits=ExecutorLimits(settings.max_lanes, settings.kv_tokens, self._context),
             vocabulary=vocabulary,
             clock=self._clock,
