@@ -28,6 +28,7 @@ from prometheus_client import CollectorRegistry, GCCollector, PlatformCollector,
 
 from headway._core import Scheduler
 from headway.clock import Clock
+from headway.errors import InvalidRequest
 from headway.gateway import control_servicer, fleet_servicer, servicer
 from headway.gateway.authentication import ROLES, KeyAuthenticator, OpenAuthenticator
 from headway.gateway.catalog import Catalog, Pool
@@ -46,6 +47,7 @@ from headway.gateway.session import WorkerSession
 from headway.gateway.settings import GatewaySettings
 from headway.gateway.state import StateReader
 from headway.gateway.state_feed import StateFeed
+from headway.gateway.stream_request import PendingStream
 from headway.gateway.streaming import StreamDispatcher
 from headway.rng import SeedTree
 from headway.rpc.interceptors import Authenticator, Caller, guard
@@ -57,7 +59,13 @@ from headway.store.follow import Follower
 from headway.store.store import Store
 from headway.telemetry.gateway import GatewayMetrics, Gauges
 from headway.telemetry.logging import set_level
-from headway.v1 import control_pb2_grpc, fleet_pb2_grpc, inference_pb2_grpc, worker_pb2
+from headway.v1 import (
+    control_pb2_grpc,
+    fleet_pb2_grpc,
+    inference_pb2,
+    inference_pb2_grpc,
+    worker_pb2,
+)
 
 _NS_PER_S = 1_000_000_000
 _NS_PER_MS = 1_000_000
@@ -222,6 +230,15 @@ def wire(
     shadow = Caller(
         "shadow", scheduler.add_tenant(now_ns, units_per_s=unlimited, burst_units=unlimited)
     )
+
+    def submit_copy(request: inference_pb2.InferRequest, remaining_s: float) -> Pending:
+        copied = path.submit(request, shadow, remaining_s)
+        if isinstance(copied, PendingStream):
+            # What writes as it goes has no one answer to compare.
+            path.cancel(copied)
+            raise InvalidRequest("a generative version takes no shadow traffic", field="version")
+        return copied
+
     rollouts = Rollouts(
         catalog,
         Ledger(
@@ -232,7 +249,7 @@ def wire(
             revision=lambda: plane.follower.revision,
         ),
         clock,
-        lambda request, remaining_s: path.submit(request, shadow, remaining_s),
+        submit_copy,
         gateway_id=gateway_id,
     )
 
