@@ -1,0 +1,193 @@
+//! The batch rule: which of the candidates, taken in key order, fill one batch.
+
+use super::cost::BatchCost;
+
+/// Most candidates that a pass steps over.
+pub const MAX_SKIPS: usize = 24;
+/// A batch cut short by the request limit is chosen again if it leaves this much of the quantum.
+const SHORT_RATIO: f64 = 0.93;
+const SHRINK_RATIO: f64 = 0.93;
+const SLACKEN_RATIO: f64 = 1.02;
+
+/// Why a batch closed where it did. Values are those of `headway.v1.BatchReason`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum CloseReason {
+    /// All that was queued is in it.
+    QueueEmptied,
+    /// The limit on requests.
+    MaxRequests,
+    /// The limit on rows.
+    MaxRows,
+    /// The limit on units.
+    MaxUnits,
+    /// More would have cost a member its deadline.
+    Deadline,
+    /// More would have been longer than the quantum.
+    Quantum,
+    /// One request that is longer than the quantum by itself.
+    Oversized,
+}
+
+/// What one batch may hold; `u64::MAX` for no limit.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct BatchLimits {
+    /// Requests.
+    pub requests: u64,
+    /// Rows.
+    pub rows: u64,
+    /// Work units.
+    pub units: u64,
+}
+
+impl BatchLimits {
+    /// Limits as declared by a worker, where 0 means none.
+    #[must_use]
+    pub fn declared(requests: u64, rows: u64, units: u64) -> Self {
+        let open = |limit: u64| if limit == 0 { u64::MAX } else { limit };
+        Self { requests: open(requests), rows: open(rows), units: open(units) }
+    }
+}
+
+/// A queued request, as the rule sees it.
+#[derive(Clone, Copy, Debug)]
+pub struct Candidate {
+    /// Time to its deadline.
+    pub slack_ns: f64,
+    /// Its work.
+    pub units: u64,
+    /// Its rows.
+    pub rows: u32,
+    /// Taken before all others, if it fits: owed by a floor.
+    pub owed: bool,
+    /// Whose it is; the rule does not look at it.
+    pub handle: u32,
+}
+
+/// A batch that was chosen.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Choice {
+    /// Why it ends where it does.
+    pub reason: CloseReason,
+    /// Predicted device time.
+    pub predicted_ns: f64,
+    /// Its work.
+    pub units: u64,
+    /// Its rows.
+    pub rows: u64,
+}
+
+/// What the rule works with, besides the candidates.
+#[derive(Clone, Copy, Debug)]
+pub struct Terms<'a> {
+    /// Cost on the replica at hand.
+    pub cost: &'a BatchCost,
+    /// Longest batch wanted.
+    pub quantum_ns: f64,
+    /// What the replica takes.
+    pub limits: BatchLimits,
+    /// All units queued, candidates or not.
+    pub queued_units: u64,
+}
+
+/// Chooses a batch; `taken` gets the positions of its members in `candidates`.
+///
+/// `candidates` come best first. Every member can be served within `margin` times the predicted
+/// time before its deadline. None only if no candidate could be served in time even alone.
+/// O(candidates * passes), with at most about 40 passes.
+pub fn choose(candidates: &[Candidate], terms: &Terms, taken: &mut Vec<usize>) -> Option<Choice> {
+    let cost = terms.cost;
+    let smallest = candidates.iter().map(|candidate| candidate.units).min()?;
+    let mut aim_ns = terms.quantum_ns.min(cost.of(terms.queued_units));
+    while aim_ns >= cost.of(smallest) {
+        if let Some(choice) = fill(candidates, terms, aim_ns, taken) {
+            return Some(tighten(candidates, terms, aim_ns, choice, taken));
+        }
+        aim_ns *= SHRINK_RATIO;
+    }
+    alone(candidates, terms, taken)
+}
+
+/// A batch cut short by the request limit needs less time, so more candidates are in time for it.
+fn tighten(
+    candidates: &[Candidate],
+    terms: &Terms,
+    aim_ns: f64,
+    choice: Choice,
+    taken: &mut Vec<usize>,
+) -> Choice {
+    if choice.reason != CloseReason::MaxRequests || choice.predicted_ns >= SHORT_RATIO * aim_ns {
+        return choice;
+    }
+    fill(candidates, terms, SLACKEN_RATIO * choice.predicted_ns, taken).unwrap_or(choice)
+}
+
+/// The best candidate that can be served at all, by itself.
+fn alone(candidates: &[Candidate], terms: &Terms, taken: &mut Vec<usize>) -> Option<Choice> {
+    taken.clear();
+    let fits = |candidate: &Candidate| {
+        candidate.slack_ns >= terms.cost.of(candidate.units) * terms.cost.margin
+            && candidate.units <= terms.limits.units
+            && u64::from(candidate.rows) <= terms.limits.rows
+    };
+    let at = candidates.iter().position(fits)?;
+    taken.push(at);
+    let predicted_ns = terms.cost.of(candidates[at].units);
+    Some(Choice {
+        reason: if predicted_ns > terms.quantum_ns {
+            CloseReason::Oversized
+        } else {
+            CloseReason::Deadline
+        },
+        predicted_ns,
+        units: candidates[at].units,
+        rows: u64::from(candidates[at].rows),
+    })
+}
+
+/// One pass in key order for a batch of at most `aim_ns`; None if nothing fits.
+fn fill(
+    candidates: &[Candidate],
+    terms: &Terms,
+    aim_ns: f64,
+    taken: &mut Vec<usize>,
+) -> Option<Choice> {
+    taken.clear();
+    let cost = terms.cost;
+    let need_ns = aim_ns * cost.margin;
+    let mut batch =
+        Choice { reason: CloseReason::QueueEmptied, predicted_ns: 0.0, units: 0, rows: 0 };
+    let mut skips = 0;
+    for (at, candidate) in candidates.iter().enumerate() {
+        let misfit = if candidate.slack_ns < need_ns {
+            CloseReason::Deadline
+        } else if cost.of(batch.units + candidate.units) > aim_ns {
+            CloseReason::Quantum
+        } else if batch.units + candidate.units > terms.limits.units {
+            CloseReason::MaxUnits
+        } else if batch.rows + u64::from(candidate.rows) > terms.limits.rows {
+            CloseReason::MaxRows
+        } else {
+            batch.units += candidate.units;
+            batch.rows += u64::from(candidate.rows);
+            taken.push(at);
+            if taken.len() as u64 >= terms.limits.requests {
+                if at + 1 < candidates.len() {
+                    batch.reason = CloseReason::MaxRequests;
+                }
+                break;
+            }
+            continue;
+        };
+        if batch.reason == CloseReason::QueueEmptied {
+            batch.reason = misfit;
+        }
+        if !candidate.owed {
+            skips += 1;
+        }
+        if skips > MAX_SKIPS {
+            break;
+        }
+    }
+    batch.predicted_ns = cost.of(batch.units);
+    (!taken.is_empty()).then_some(batch)
+}

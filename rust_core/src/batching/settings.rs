@@ -1,0 +1,39 @@
+//! What operators can set. Everything else is learned.
+
+/// Settings of the batch rule.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct PolicySettings {
+    /// Value of a request is `weight * units^alpha`. 0: every answer counts the same; 1: every
+    /// unit does. In [0, 1]; above 0.7 goodput collapses under overload. Default 0.5.
+    pub alpha: f64,
+    /// Share of device time kept for the largest tenth of requests while they wait. In [0, 0.5].
+    pub large_share: f64,
+    /// Least share of device time for the bulk lane while it waits. In [0, 0.5]. Default 0.05.
+    pub bulk_min_share: f64,
+    /// Most device time for the bulk lane while interactive work waits. In [0, 1]. Default 0.5.
+    pub bulk_max_share: f64,
+    /// Factors on the weight: critical, standard, sheddable. Default 4, 1, 0.25.
+    pub priority_weights: [f64; 3],
+    /// Refuse on arrival what will not be served. Default true.
+    pub shed_early: bool,
+    /// Work expected ahead of a request, as a multiple of the device time before its last
+    /// chance, above which it is refused. Default 1.05.
+    pub shed_ratio: f64,
+    /// A quantum in nanoseconds that replaces the learned one; for experiments. 0: learned.
+    pub fixed_quantum_ns: f64,
+}
+
+impl Default for PolicySettings {
+    fn default() -> Self {
+        Self {
+            alpha: 0.5,
+            large_share: 0.0,
+            bulk_min_share: 0.05,
+            bulk_max_share: 0.5,
+            priority_weights: [4.0, 1.0, 0.25],
+            shed_early: true,
+            shed_ratio: 1.05,
+            fixed_quantum_ns: 0.0,
+        }
+    }
+}

@@ -1,0 +1,261 @@
+//! Shadow schedulers: the same batch rule with other quanta, on virtual devices.
+//!
+//! All shadows share one sorted list of recent arrivals; a bit for each shadow says whether the
+//! request still waits there. A request is thus inserted once, and a shadow's batch reads the top
+//! of the list.
+
+use super::cost::BatchCost;
+use super::index::Order;
+use super::select::{choose, BatchLimits, Candidate, Terms, MAX_SKIPS};
+use crate::rng::Rng;
+
+/// Shadows that run side by side.
+pub const SHADOWS: usize = 14;
+/// Devices that a shadow fleet has at most; larger fleets are fed a share of the arrivals.
+pub const MAX_DEVICES: usize = 8;
+/// Requests remembered; beyond it the lowest key is forgotten.
+const MAX_WAITING: usize = 512;
+/// Most requests that a shadow's batch considers.
+const MAX_CANDIDATES: usize = 256;
+const SWEEP_EVERY: u32 = 64;
+const ALL: u16 = (1 << SHADOWS) - 1;
+
+/// An arrival, as the shadows see it.
+#[derive(Clone, Copy, Debug)]
+pub struct Arrival {
+    /// When it came.
+    pub at_ns: u64,
+    /// Its place in the real queue's order.
+    pub order: Order,
+    /// Its deadline.
+    pub deadline_ns: u64,
+    /// Its work.
+    pub units: u64,
+    /// Its rows.
+    pub rows: u32,
+    /// What serving it in time counts.
+    pub weight: f64,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Waiting {
+    arrival: Arrival,
+    shadows: u16,
+}
+
+/// Quanta of one shadow: for the fast replicas and for the slow ones.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Quanta {
+    /// On replicas of ordinary speed.
+    pub fast_ns: f64,
+    /// On replicas much slower than the fastest.
+    pub slow_ns: f64,
+}
+
+#[derive(Clone, Debug, Default)]
+struct Shadow {
+    quanta: Quanta,
+    /// When each device is free; devices beyond the fleet's are not looked at.
+    free_at_ns: [u64; MAX_DEVICES],
+    score: f64,
+}
+
+/// What the shadow devices are like.
+#[derive(Clone, Debug)]
+pub struct ShadowFleet {
+    /// Cost at speed 1.
+    pub cost: BatchCost,
+    /// Limits of one batch.
+    pub limits: BatchLimits,
+    /// Speeds, fastest first; 1 to `MAX_DEVICES` of them.
+    pub speeds: Vec<f64>,
+    /// How many of them count as fast.
+    pub num_fast: usize,
+}
+
+/// The shadows and what waits in them.
+#[derive(Clone, Debug)]
+pub struct ShadowBank {
+    waiting: Vec<Waiting>,
+    shadows: [Shadow; SHADOWS],
+    noise: Rng,
+    /// Weight that an on-time answer adds now; grows instead of old scores shrinking.
+    unit: f64,
+    until_sweep: u32,
+    candidates: Vec<Candidate>,
+    taken: Vec<usize>,
+}
+
+impl ShadowBank {
+    /// Empty shadows, all with the same quanta.
+    #[must_use]
+    pub fn new(seed: u64) -> Self {
+        Self {
+            waiting: Vec::new(),
+            shadows: std::array::from_fn(|_| Shadow::default()),
+            noise: Rng::new(seed),
+            unit: 1.0,
+            until_sweep: SWEEP_EVERY,
+            candidates: Vec::new(),
+            taken: Vec::new(),
+        }
+    }
+
+    /// Weight served in time by each shadow, old arrivals counting less.
+    #[must_use]
+    pub fn scores(&self) -> [f64; SHADOWS] {
+        std::array::from_fn(|at| self.shadows[at].score / self.unit)
+    }
+
+    /// Quanta of each shadow.
+    #[must_use]
+    pub fn quanta(&self) -> [Quanta; SHADOWS] {
+        std::array::from_fn(|at| self.shadows[at].quanta)
+    }
+
+    /// Sets a shadow's quanta and score.
+    pub fn set(&mut self, at: usize, quanta: Quanta, score: f64) {
+        self.shadows[at].quanta = quanta;
+        self.shadows[at].score = score * self.unit;
+    }
+
+    /// Forgets all but a share of the scores.
+    pub fn keep(&mut self, share: f64) {
+        for shadow in &mut self.shadows {
+            shadow.score *= share;
+        }
+    }
+
+    /// Feeds an arrival to every shadow. Amortised O(shadows), bounded by the list's size.
+    pub fn feed(&mut self, arrival: Arrival, fleet: &ShadowFleet, memory: f64) {
+        self.unit *= 1.0 + 1.0 / memory;
+        if self.unit > 1e100 {
+            for shadow in &mut self.shadows {
+                shadow.score /= self.unit;
+            }
+            self.unit = 1.0;
+        }
+        for at in 0..SHADOWS {
+            self.run(at, arrival.at_ns, fleet);
+        }
+        self.admit(arrival, fleet);
+        for at in 0..SHADOWS {
+            self.start_idle(at, arrival.at_ns, fleet);
+        }
+    }
+
+    fn admit(&mut self, arrival: Arrival, fleet: &ShadowFleet) {
+        self.until_sweep -= 1;
+        if self.until_sweep == 0 {
+            self.until_sweep = SWEEP_EVERY;
+            let cost = fleet.cost.at_speed(fleet.speeds[0]);
+            self.waiting.retain(|entry| {
+                entry.shadows != 0
+                    && entry.arrival.deadline_ns as f64
+                        > arrival.at_ns as f64 + cost.of(entry.arrival.units)
+            });
+        }
+        let at = self.waiting.partition_point(|entry| entry.arrival.order <= arrival.order);
+        if self.waiting.len() >= MAX_WAITING {
+            if at == self.waiting.len() {
+                return;
+            }
+            self.waiting.pop();
+        }
+        self.waiting.insert(at, Waiting { arrival, shadows: ALL });
+    }
+
+    /// Lets a shadow's devices work on what waits until `now_ns`.
+    fn run(&mut self, at: usize, now_ns: u64, fleet: &ShadowFleet) {
+        loop {
+            let device = self.first_free(at, fleet);
+            let start_ns = self.shadows[at].free_at_ns[device];
+            if start_ns >= now_ns || !self.start(at, device, start_ns, fleet) {
+                break;
+            }
+        }
+        for free_at_ns in &mut self.shadows[at].free_at_ns {
+            *free_at_ns = (*free_at_ns).max(now_ns);
+        }
+    }
+
+    /// Starts devices that stand idle at `now_ns`.
+    fn start_idle(&mut self, at: usize, now_ns: u64, fleet: &ShadowFleet) {
+        for device in 0..fleet.speeds.len() {
+            if self.shadows[at].free_at_ns[device] <= now_ns
+                && !self.start(at, device, now_ns, fleet)
+            {
+                break;
+            }
+        }
+    }
+
+    fn first_free(&self, at: usize, fleet: &ShadowFleet) -> usize {
+        let free = &self.shadows[at].free_at_ns;
+        (0..fleet.speeds.len()).min_by_key(|device| free[*device]).unwrap_or(0)
+    }
+
+    /// Runs one batch; false if nothing can be served in time.
+    fn start(&mut self, at: usize, device: usize, now_ns: u64, fleet: &ShadowFleet) -> bool {
+        let cost = fleet.cost.at_speed(fleet.speeds[device]);
+        let queued_units = self.gather(at, now_ns, &cost, &fleet.limits);
+        let shadow = &mut self.shadows[at];
+        let quantum_ns = if device < fleet.num_fast {
+            shadow.quanta.fast_ns
+        } else {
+            shadow.quanta.slow_ns
+        };
+        let terms = Terms { cost: &cost, quantum_ns, limits: fleet.limits, queued_units };
+        let Some(choice) = choose(&self.candidates, &terms, &mut self.taken) else {
+            return false;
+        };
+        let wobble = 1.0 + cost.spread * 12f64.sqrt() * (self.noise.uniform() - 0.5);
+        let took_ns = choice.predicted_ns * wobble.max(0.1);
+        for taken in &self.taken {
+            let candidate = self.candidates[*taken];
+            let entry = &mut self.waiting[candidate.handle as usize];
+            entry.shadows &= !(1 << at);
+            if candidate.slack_ns >= took_ns {
+                shadow.score += self.unit * entry.arrival.weight;
+            }
+        }
+        #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)]
+        let took_ns = (took_ns as u64).max(1);
+        shadow.free_at_ns[device] = now_ns + took_ns;
+        true
+    }
+
+    /// Collects the best that wait in a shadow; returns the units seen.
+    fn gather(&mut self, at: usize, now_ns: u64, cost: &BatchCost, limits: &BatchLimits) -> u64 {
+        let bit = 1u16 << at;
+        let most = usize::try_from(limits.requests)
+            .unwrap_or(MAX_CANDIDATES)
+            .saturating_add(2 * MAX_SKIPS)
+            .min(MAX_CANDIDATES);
+        self.candidates.clear();
+        let mut units = 0;
+        for (handle, entry) in self.waiting.iter().enumerate() {
+            if entry.shadows & bit == 0 {
+                continue;
+            }
+            let arrival = &entry.arrival;
+            let slack_ns = arrival.deadline_ns as f64 - now_ns as f64;
+            if slack_ns < cost.of(arrival.units) * cost.margin {
+                continue;
+            }
+            units += arrival.units;
+            self.candidates.push(Candidate {
+                slack_ns,
+                units: arrival.units,
+                rows: arrival.rows,
+                owed: false,
+                #[allow(clippy::cast_possible_truncation)]
+                handle: handle as u32,
+            });
+            if self.candidates.len() >= most {
+                break;
+            }
+        }
+        units
+    }
+}

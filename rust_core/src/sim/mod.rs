@@ -1,0 +1,7 @@
+//! Event-driven simulator of a fleet; it drives the production policy and its rivals.
+
+pub mod engine;
+pub mod headway;
+pub mod rival;
+pub mod trace;
+pub mod workload;
