@@ -77,12 +77,12 @@ impl KeyShape {
 #[derive(Clone, Copy, Debug, Default)]
 pub struct AgeClock {
     age: f64,
-    at_ns: u64,
+    at_ns: i64,
 }
 
 impl AgeClock {
     /// Lets time pass; going back does nothing.
-    pub fn advance(&mut self, now_ns: u64, tau_ns: f64) {
+    pub fn advance(&mut self, now_ns: i64, tau_ns: f64) {
         if now_ns > self.at_ns {
             self.age += (now_ns - self.at_ns) as f64 / tau_ns;
             self.at_ns = now_ns;
@@ -91,7 +91,7 @@ impl AgeClock {
 
     /// Starts at `now_ns`, so that the first interval is not counted from zero.
     #[must_use]
-    pub fn starting_at(now_ns: u64) -> Self {
+    pub fn starting_at(now_ns: i64) -> Self {
         Self { age: 0.0, at_ns: now_ns }
     }
 

@@ -22,7 +22,7 @@ const EXTRA_CANDIDATES: usize = 4 * MAX_SKIPS;
 /// Requests given a new key with each arrival, after the shape of the key has changed.
 const REKEYS: usize = 4;
 /// Without a measured batch for this long, what looks hopeless is tried all the same.
-const STALE_AFTER_NS: u64 = 1_000_000_000;
+const STALE_AFTER_NS: i64 = 1_000_000_000;
 const MIN_OBSERVATIONS: u64 = 4;
 const REFRESH_EVERY: u64 = 128;
 const LARGE_QUANTILE: f64 = 0.9;
@@ -46,7 +46,7 @@ pub struct Item {
     /// Its rows, >= 1.
     pub rows: u32,
     /// Instant by which the answer must be there.
-    pub deadline_ns: u64,
+    pub deadline_ns: i64,
     /// Value of the answer, > 0.
     pub weight: f64,
     /// Lane.
@@ -62,7 +62,7 @@ pub type Handle = u32;
 struct Queued {
     item: Item,
     order: Order,
-    last_start_ns: u64,
+    last_start_ns: i64,
     epoch: u32,
     large: bool,
     live: bool,
@@ -99,7 +99,7 @@ pub struct BatchPolicy {
     interactive: KeyIndex,
     bulk: KeyIndex,
     large: KeyIndex,
-    last_starts: BinaryHeap<Reverse<(u64, Handle)>>,
+    last_starts: BinaryHeap<Reverse<(i64, Handle)>>,
     hopeless: Vec<u32>,
     clock: Option<AgeClock>,
     mix: ArrivalMix,
@@ -113,7 +113,7 @@ pub struct BatchPolicy {
     fleet: ShadowFleet,
     cost: BatchCost,
     observations: u64,
-    observed_at_ns: u64,
+    observed_at_ns: i64,
     candidates: Vec<Candidate>,
     taken: Vec<usize>,
 }
@@ -192,7 +192,7 @@ impl BatchPolicy {
     }
 
     /// Takes the learned cost after a measured batch; `shifted` says that the device changed.
-    pub fn observe(&mut self, now_ns: u64, cost: BatchCost, shifted: bool) {
+    pub fn observe(&mut self, now_ns: i64, cost: BatchCost, shifted: bool) {
         self.cost = cost;
         self.fleet.cost = cost;
         self.observations += 1;
@@ -203,7 +203,7 @@ impl BatchPolicy {
     }
 
     /// Queues a request. O(log n) amortised.
-    pub fn insert(&mut self, now_ns: u64, item: Item) -> Handle {
+    pub fn insert(&mut self, now_ns: i64, item: Item) -> Handle {
         let weight = item.weight * self.priority_weight(item.priority);
         self.record(now_ns, &item, weight);
         let shape = self.shape_now();
@@ -244,14 +244,14 @@ impl BatchPolicy {
     }
 
     /// Slots of requests that can no longer be served in time by any replica; they are out.
-    pub fn take_hopeless(&mut self, now_ns: u64, out: &mut Vec<u32>) {
+    pub fn take_hopeless(&mut self, now_ns: i64, out: &mut Vec<u32>) {
         self.drop_hopeless(now_ns);
         out.append(&mut self.hopeless);
     }
 
     /// Next instant after `now_ns` at which `take_hopeless` may have something.
     #[must_use]
-    pub fn next_hopeless_ns(&self, now_ns: u64) -> Option<u64> {
+    pub fn next_hopeless_ns(&self, now_ns: i64) -> Option<i64> {
         if !self.hopeless.is_empty() {
             return Some(now_ns);
         }
@@ -263,15 +263,14 @@ impl BatchPolicy {
     }
 
     /// Forms a batch for a free replica; its members' slots go to `out` and leave the queue.
-    pub fn form(&mut self, now_ns: u64, target: &Target, out: &mut Vec<u32>) -> Option<Formed> {
+    pub fn form(&mut self, now_ns: i64, target: &Target, out: &mut Vec<u32>) -> Option<Formed> {
         self.learner.advance(now_ns, &self.mix, &self.fleet);
         self.drop_hopeless(now_ns);
         let cost = self.cost.at_speed(target.speed);
         let quantum_ns = self.quantum_for(target.speed);
         self.gather(now_ns, &cost, target, quantum_ns);
         let queued = self.queued();
-        let terms =
-            Terms { cost: &cost, quantum_ns, limits: target.limits, queued_units: queued.units };
+        let terms = Terms { cost: &cost, quantum_ns, limits: target.limits };
         let chosen = choose(&self.candidates, &terms, &mut self.taken);
         let chosen = chosen.or_else(|| self.probe(now_ns, &cost, &target.limits))?;
         self.settle_floors(&cost, quantum_ns, (self.taken.len() as u64) < queued.requests);
@@ -304,11 +303,11 @@ impl BatchPolicy {
         }
     }
 
-    fn record(&mut self, now_ns: u64, item: &Item, weight: f64) {
+    fn record(&mut self, now_ns: i64, item: &Item, weight: f64) {
         let clock = self.clock.get_or_insert(AgeClock::starting_at(now_ns));
         clock.advance(now_ns, self.mix.mean_deadline_ns());
         if item.lane == Lane::Interactive || self.mix.seen() == 0 {
-            let slack_ns = item.deadline_ns.saturating_sub(now_ns) as f64;
+            let slack_ns = item.deadline_ns.saturating_sub(now_ns).max(1) as f64;
             self.mix.record(slack_ns, weight, item.units);
             if self.mix.seen() % REFRESH_EVERY == 0 {
                 self.large_units = self.mix.units_quantile(LARGE_QUANTILE);
@@ -338,7 +337,7 @@ impl BatchPolicy {
         }
     }
 
-    fn order_of(&self, now_ns: u64, item: &Item, weight: f64, shape: &KeyShape) -> Order {
+    fn order_of(&self, now_ns: i64, item: &Item, weight: f64, shape: &KeyShape) -> Order {
         let slack_ns = item.deadline_ns as f64 - now_ns as f64;
         let density = shape.density(weight, item.units);
         let clock = self.clock.unwrap_or_default();
@@ -346,7 +345,7 @@ impl BatchPolicy {
     }
 
     /// Gives the next queued request of an older epoch a key of this one. O(log n).
-    fn rekey_next(&mut self, now_ns: u64) {
+    fn rekey_next(&mut self, now_ns: i64) {
         let Some(at) = self.cursor.checked_sub(1) else { return };
         self.cursor = at;
         let queued = self.slab[at];
@@ -393,20 +392,20 @@ impl BatchPolicy {
     }
 
     /// Last instant at which the fastest replica could start on it alone.
-    fn last_start(&self, item: &Item) -> u64 {
+    fn last_start(&self, item: &Item) -> i64 {
         let cost = self.cost.at_speed(self.fleet.speeds[0]);
         #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)]
-        let needed_ns = (cost.of(item.units) * cost.margin) as u64;
+        let needed_ns = (cost.of(item.units) * cost.margin) as i64;
         item.deadline_ns.saturating_sub(needed_ns)
     }
 
     /// True if the cost rests on too little, or too old, evidence to refuse anything by it.
-    fn doubtful(&self, now_ns: u64) -> bool {
+    fn doubtful(&self, now_ns: i64) -> bool {
         self.observations < MIN_OBSERVATIONS
             || now_ns.saturating_sub(self.observed_at_ns) > STALE_AFTER_NS
     }
 
-    fn drop_hopeless(&mut self, now_ns: u64) {
+    fn drop_hopeless(&mut self, now_ns: i64) {
         while let Some(Reverse((last_start_ns, handle))) = self.last_starts.peek().copied() {
             if last_start_ns >= now_ns {
                 break;
@@ -444,7 +443,7 @@ impl BatchPolicy {
     }
 
     /// Collects the candidates: what the floors owe, then both lanes in key order.
-    fn gather(&mut self, now_ns: u64, cost: &BatchCost, target: &Target, quantum_ns: f64) {
+    fn gather(&mut self, now_ns: i64, cost: &BatchCost, target: &Target, quantum_ns: f64) {
         self.candidates.clear();
         self.gather_owed(now_ns, cost, quantum_ns);
         let owed = self.candidates.len();
@@ -496,7 +495,7 @@ impl BatchPolicy {
         }
     }
 
-    fn gather_owed(&mut self, now_ns: u64, cost: &BatchCost, quantum_ns: f64) {
+    fn gather_owed(&mut self, now_ns: i64, cost: &BatchCost, quantum_ns: f64) {
         for (index, floor) in [(&self.large, &self.floor_large), (&self.bulk, &self.floor_bulk)] {
             let mut left_ns = floor.owed_ns();
             for entry in index.iter().take(MAX_SKIPS) {
@@ -524,7 +523,7 @@ impl BatchPolicy {
     /// When nothing looks feasible, on evidence too thin or too old to trust: try the best alone.
     fn probe(
         &mut self,
-        now_ns: u64,
+        now_ns: i64,
         cost: &BatchCost,
         limits: &BatchLimits,
     ) -> Option<super::select::Choice> {

@@ -10,7 +10,7 @@ const MEMORY: f64 = 1500.0;
 /// Arrivals before scores are trusted.
 const WARM_UP: u64 = 375;
 /// Shortest time between two choices.
-const CHOOSE_EVERY_NS: u64 = 500_000_000;
+const CHOOSE_EVERY_NS: i64 = 500_000_000;
 /// The incumbent is kept unless beaten by this much.
 const INCUMBENT_BONUS: f64 = 1.002;
 /// Shadow 0, the safe one, is left only for a clear gain, and returned to for a small one.
@@ -23,6 +23,8 @@ const NEIGHBOURS: [f64; 5] = [0.85, 0.93, 1.0, 1.07, 1.18];
 /// Arrivals kept back for the next batch, and when an arrival starts to pay for old ones.
 const MAX_PENDING: usize = 64;
 const LEFT: f64 = 2.0;
+/// Quanta that differ by less than this ratio are taken for the same.
+const SAME_PLACE: f64 = 0.02;
 
 /// Learns the quantum of one model version.
 #[derive(Clone, Debug)]
@@ -31,8 +33,8 @@ pub struct QuantumLearner {
     pending: VecDeque<Arrival>,
     chosen: Quanta,
     safe: bool,
-    started_at_ns: Option<u64>,
-    choose_at_ns: u64,
+    started_at_ns: Option<i64>,
+    choose_at_ns: i64,
 }
 
 impl QuantumLearner {
@@ -85,7 +87,7 @@ impl QuantumLearner {
     }
 
     /// Catches up with the arrivals and chooses anew where that is due.
-    pub fn advance(&mut self, now_ns: u64, mix: &ArrivalMix, fleet: &ShadowFleet) {
+    pub fn advance(&mut self, now_ns: i64, mix: &ArrivalMix, fleet: &ShadowFleet) {
         while self.feed_one(fleet) {}
         if now_ns >= self.choose_at_ns && mix.seen() > 0 {
             self.choose_at_ns = now_ns + CHOOSE_EVERY_NS;
@@ -93,7 +95,7 @@ impl QuantumLearner {
         }
     }
 
-    fn choose(&mut self, now_ns: u64, mix: &ArrivalMix, fleet: &ShadowFleet) {
+    fn choose(&mut self, now_ns: i64, mix: &ArrivalMix, fleet: &ShadowFleet) {
         let quantiles = mix.deadline_quantiles([0.05, 0.25, 0.5, 0.75, 0.95]);
         let waited_ns = now_ns - self.started_at_ns.unwrap_or(now_ns);
         let warm = mix.seen() >= WARM_UP && waited_ns as f64 >= 2.0 * quantiles[4];
@@ -124,11 +126,17 @@ impl QuantumLearner {
         let targets = targets(quantiles, self.chosen, fleet);
         let (old, scores) = (self.bank.quanta(), self.bank.scores());
         for (at, target) in targets.into_iter().enumerate() {
-            if old[at] != target {
-                self.bank.set(at, target, score_near(target, &old, &scores));
+            if !is_near(target, old[at]) {
+                self.bank.set(at, target, score_at(target, &old, &scores));
             }
         }
     }
+}
+
+/// True if a shadow need not move: its score stays that of one place.
+fn is_near(a: Quanta, b: Quanta) -> bool {
+    let close = |a: f64, b: f64| (a / b).ln().abs() < SAME_PLACE;
+    close(a.fast_ns, b.fast_ns) && close(a.slow_ns, b.slow_ns)
 }
 
 /// Where the shadows should stand.
@@ -172,18 +180,29 @@ fn targets(quantiles: &[f64; 5], chosen: Quanta, fleet: &ShadowFleet) -> [Quanta
     places
 }
 
-/// Score of the shadow that stood nearest, as the start of one that moves.
-fn score_near(target: Quanta, old: &[Quanta; SHADOWS], scores: &[f64; SHADOWS]) -> f64 {
-    let distance = |quanta: &Quanta| {
-        let fast = (quanta.fast_ns / target.fast_ns).ln().abs();
-        let slow = (quanta.slow_ns / target.slow_ns).ln().abs();
-        if fast.is_finite() && slow.is_finite() {
-            fast + slow
-        } else {
-            f64::MAX
+/// Score that a shadow starts with where it moves to: between those of its neighbours.
+fn score_at(target: Quanta, old: &[Quanta; SHADOWS], scores: &[f64; SHADOWS]) -> f64 {
+    let slow_off = |quanta: &Quanta| (quanta.slow_ns / target.slow_ns).ln().abs();
+    let nearest_slow = old.iter().map(slow_off).fold(f64::INFINITY, f64::min);
+    let place = |quanta: &Quanta| (quanta.fast_ns / target.fast_ns).ln();
+    let (mut below, mut above) = ((f64::NEG_INFINITY, None), (f64::INFINITY, None));
+    for (quanta, score) in old.iter().zip(scores) {
+        if slow_off(quanta) > nearest_slow + SAME_PLACE {
+            continue;
         }
-    };
-    let nearest =
-        (0..SHADOWS).min_by(|a, b| distance(&old[*a]).total_cmp(&distance(&old[*b]))).unwrap_or(0);
-    scores[nearest]
+        let offset = place(quanta);
+        if offset <= 0.0 && offset > below.0 {
+            below = (offset, Some(*score));
+        }
+        if offset >= 0.0 && offset < above.0 {
+            above = (offset, Some(*score));
+        }
+    }
+    match (below.1, above.1) {
+        (Some(low), Some(high)) if above.0 > below.0 => {
+            low + (high - low) * -below.0 / (above.0 - below.0)
+        }
+        (Some(score), _) | (_, Some(score)) => score,
+        (None, None) => 0.0,
+    }
 }

@@ -85,8 +85,6 @@ pub struct Terms<'a> {
     pub quantum_ns: f64,
     /// What the replica takes.
     pub limits: BatchLimits,
-    /// All units queued, candidates or not.
-    pub queued_units: u64,
 }
 
 /// Chooses a batch; `taken` gets the positions of its members in `candidates`.
@@ -97,7 +95,7 @@ pub struct Terms<'a> {
 pub fn choose(candidates: &[Candidate], terms: &Terms, taken: &mut Vec<usize>) -> Option<Choice> {
     let cost = terms.cost;
     let smallest = candidates.iter().map(|candidate| candidate.units).min()?;
-    let mut aim_ns = terms.quantum_ns.min(cost.of(terms.queued_units));
+    let mut aim_ns = terms.quantum_ns.min(cost.of(reach(candidates, &terms.limits)));
     while aim_ns >= cost.of(smallest) {
         if let Some(choice) = fill(candidates, terms, aim_ns, taken) {
             return Some(tighten(candidates, terms, aim_ns, choice, taken));
@@ -105,6 +103,14 @@ pub fn choose(candidates: &[Candidate], terms: &Terms, taken: &mut Vec<usize>) -
         aim_ns *= SHRINK_RATIO;
     }
     alone(candidates, terms, taken)
+}
+
+/// Units of the batch that key order alone would make: aiming for more would only demand more
+/// slack of the members than they need.
+fn reach(candidates: &[Candidate], limits: &BatchLimits) -> u64 {
+    let most = usize::try_from(limits.requests).unwrap_or(usize::MAX);
+    let units = candidates.iter().take(most).map(|candidate| candidate.units).sum::<u64>();
+    units.min(limits.units)
 }
 
 /// A batch cut short by the request limit needs less time, so more candidates are in time for it.

@@ -24,11 +24,11 @@ const ALL: u16 = (1 << SHADOWS) - 1;
 #[derive(Clone, Copy, Debug)]
 pub struct Arrival {
     /// When it came.
-    pub at_ns: u64,
+    pub at_ns: i64,
     /// Its place in the real queue's order.
     pub order: Order,
     /// Its deadline.
-    pub deadline_ns: u64,
+    pub deadline_ns: i64,
     /// Its work.
     pub units: u64,
     /// Its rows.
@@ -56,7 +56,7 @@ pub struct Quanta {
 struct Shadow {
     quanta: Quanta,
     /// When each device is free; devices beyond the fleet's are not looked at.
-    free_at_ns: [u64; MAX_DEVICES],
+    free_at_ns: [i64; MAX_DEVICES],
     score: f64,
 }
 
@@ -166,7 +166,7 @@ impl ShadowBank {
     }
 
     /// Lets a shadow's devices work on what waits until `now_ns`.
-    fn run(&mut self, at: usize, now_ns: u64, fleet: &ShadowFleet) {
+    fn run(&mut self, at: usize, now_ns: i64, fleet: &ShadowFleet) {
         loop {
             let device = self.first_free(at, fleet);
             let start_ns = self.shadows[at].free_at_ns[device];
@@ -180,7 +180,7 @@ impl ShadowBank {
     }
 
     /// Starts devices that stand idle at `now_ns`.
-    fn start_idle(&mut self, at: usize, now_ns: u64, fleet: &ShadowFleet) {
+    fn start_idle(&mut self, at: usize, now_ns: i64, fleet: &ShadowFleet) {
         for device in 0..fleet.speeds.len() {
             if self.shadows[at].free_at_ns[device] <= now_ns
                 && !self.start(at, device, now_ns, fleet)
@@ -196,16 +196,16 @@ impl ShadowBank {
     }
 
     /// Runs one batch; false if nothing can be served in time.
-    fn start(&mut self, at: usize, device: usize, now_ns: u64, fleet: &ShadowFleet) -> bool {
+    fn start(&mut self, at: usize, device: usize, now_ns: i64, fleet: &ShadowFleet) -> bool {
         let cost = fleet.cost.at_speed(fleet.speeds[device]);
-        let queued_units = self.gather(at, now_ns, &cost, &fleet.limits);
+        self.gather(at, now_ns, &cost, &fleet.limits);
         let shadow = &mut self.shadows[at];
         let quantum_ns = if device < fleet.num_fast {
             shadow.quanta.fast_ns
         } else {
             shadow.quanta.slow_ns
         };
-        let terms = Terms { cost: &cost, quantum_ns, limits: fleet.limits, queued_units };
+        let terms = Terms { cost: &cost, quantum_ns, limits: fleet.limits };
         let Some(choice) = choose(&self.candidates, &terms, &mut self.taken) else {
             return false;
         };
@@ -220,20 +220,19 @@ impl ShadowBank {
             }
         }
         #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)]
-        let took_ns = (took_ns as u64).max(1);
+        let took_ns = (took_ns as i64).max(1);
         shadow.free_at_ns[device] = now_ns + took_ns;
         true
     }
 
-    /// Collects the best that wait in a shadow; returns the units seen.
-    fn gather(&mut self, at: usize, now_ns: u64, cost: &BatchCost, limits: &BatchLimits) -> u64 {
+    /// Collects the best that wait in a shadow.
+    fn gather(&mut self, at: usize, now_ns: i64, cost: &BatchCost, limits: &BatchLimits) {
         let bit = 1u16 << at;
         let most = usize::try_from(limits.requests)
             .unwrap_or(MAX_CANDIDATES)
             .saturating_add(2 * MAX_SKIPS)
             .min(MAX_CANDIDATES);
         self.candidates.clear();
-        let mut units = 0;
         for (handle, entry) in self.waiting.iter().enumerate() {
             if entry.shadows & bit == 0 {
                 continue;
@@ -243,7 +242,6 @@ impl ShadowBank {
             if slack_ns < cost.of(arrival.units) * cost.margin {
                 continue;
             }
-            units += arrival.units;
             self.candidates.push(Candidate {
                 slack_ns,
                 units: arrival.units,
@@ -256,6 +254,5 @@ impl ShadowBank {
                 break;
             }
         }
-        units
     }
 }

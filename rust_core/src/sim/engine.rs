@@ -27,7 +27,7 @@ pub struct Device {
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct SpeedChange {
     /// When.
-    pub at_ns: u64,
+    pub at_ns: i64,
     /// Which replica.
     pub replica: usize,
     /// New speed.
@@ -70,7 +70,7 @@ pub struct Ending {
     /// What became of it.
     pub fate: Fate,
     /// When.
-    pub at_ns: u64,
+    pub at_ns: i64,
     /// Size of its batch; 0 if it was in none.
     pub batch: u32,
 }
@@ -85,7 +85,7 @@ pub struct SimResult {
     /// Device time spent, over all replicas.
     pub busy_ns: f64,
     /// When the last event was.
-    pub ended_at_ns: u64,
+    pub ended_at_ns: i64,
 }
 
 /// A batch chosen by a policy.
@@ -98,18 +98,18 @@ pub struct Dispatch {
 /// A scheduler in the simulator.
 pub trait SimPolicy {
     /// A request arrives; false refuses it.
-    fn arrive(&mut self, now_ns: u64, id: u32, state: &FleetState) -> bool;
+    fn arrive(&mut self, now_ns: i64, id: u32, state: &FleetState) -> bool;
     /// The client of a queued request gave up.
-    fn cancel(&mut self, now_ns: u64, id: u32);
+    fn cancel(&mut self, now_ns: i64, id: u32);
     /// Forms a batch for one of the free replicas; ids go to `members`.
-    fn form(&mut self, now_ns: u64, state: &FleetState, members: &mut Vec<u32>)
+    fn form(&mut self, now_ns: i64, state: &FleetState, members: &mut Vec<u32>)
         -> Option<Dispatch>;
     /// A batch ended.
-    fn complete(&mut self, now_ns: u64, replica: usize, units: u64, took_ns: f64);
+    fn complete(&mut self, now_ns: i64, replica: usize, units: u64, took_ns: f64);
     /// Gives up requests of its own accord.
-    fn expire(&mut self, now_ns: u64, dropped: &mut Vec<u32>);
+    fn expire(&mut self, now_ns: i64, dropped: &mut Vec<u32>);
     /// Next instant at which it wants to be asked although nothing happens.
-    fn wake_at_ns(&self, now_ns: u64) -> Option<u64>;
+    fn wake_at_ns(&self, now_ns: i64) -> Option<i64>;
 }
 
 /// What a policy may know of the fleet.
@@ -118,7 +118,7 @@ pub struct FleetState {
     /// True for replicas that could start a batch now.
     pub free: Vec<bool>,
     /// When a busy replica was started; for those that predict its end.
-    pub started_at_ns: Vec<u64>,
+    pub started_at_ns: Vec<i64>,
     /// False for replicas that were taken away.
     pub present: Vec<bool>,
 }
@@ -138,8 +138,8 @@ pub struct Engine<'a, P: SimPolicy> {
     speeds: Vec<f64>,
     state: FleetState,
     running: Vec<Running>,
-    completions: BinaryHeap<Reverse<(u64, usize)>>,
-    quits: BinaryHeap<Reverse<(u64, u32)>>,
+    completions: BinaryHeap<Reverse<(i64, usize)>>,
+    quits: BinaryHeap<Reverse<(i64, u32)>>,
     result: SimResult,
     members: Vec<u32>,
     next_row: usize,
@@ -190,7 +190,7 @@ impl<'a, P: SimPolicy> Engine<'a, P> {
         (self.result, self.policy)
     }
 
-    fn next_event(&self) -> Option<u64> {
+    fn next_event(&self) -> Option<i64> {
         let now_ns = self.result.ended_at_ns;
         let arrival = self.trace.rows.get(self.next_row).map(|row| row.at_ns);
         let completion = self.completions.peek().map(|Reverse((at_ns, _))| *at_ns);
@@ -202,7 +202,7 @@ impl<'a, P: SimPolicy> Engine<'a, P> {
         Some(change.map_or(next, |at_ns| at_ns.min(next)).max(now_ns))
     }
 
-    fn change(&mut self, now_ns: u64) {
+    fn change(&mut self, now_ns: i64) {
         while let Some(change) = self.fleet.changes.get(self.next_change) {
             if change.at_ns > now_ns {
                 break;
@@ -215,7 +215,7 @@ impl<'a, P: SimPolicy> Engine<'a, P> {
         }
     }
 
-    fn complete(&mut self, now_ns: u64) {
+    fn complete(&mut self, now_ns: i64) {
         while let Some(Reverse((at_ns, replica))) = self.completions.peek().copied() {
             if at_ns > now_ns {
                 break;
@@ -237,7 +237,7 @@ impl<'a, P: SimPolicy> Engine<'a, P> {
         }
     }
 
-    fn quit(&mut self, now_ns: u64) {
+    fn quit(&mut self, now_ns: i64) {
         while let Some(Reverse((at_ns, id))) = self.quits.peek().copied() {
             if at_ns > now_ns {
                 break;
@@ -254,7 +254,7 @@ impl<'a, P: SimPolicy> Engine<'a, P> {
         }
     }
 
-    fn arrive(&mut self, now_ns: u64) {
+    fn arrive(&mut self, now_ns: i64) {
         while let Some(row) = self.trace.rows.get(self.next_row) {
             if row.at_ns > now_ns {
                 break;
@@ -265,13 +265,13 @@ impl<'a, P: SimPolicy> Engine<'a, P> {
             if !self.policy.arrive(now_ns, id, &self.state) {
                 self.result.endings[id as usize] =
                     Ending { fate: Fate::Refused, at_ns: now_ns, batch: 0 };
-            } else if row.cancel_after_ns != u64::MAX {
+            } else if row.cancel_after_ns != i64::MAX {
                 self.quits.push(Reverse((row.at_ns + row.cancel_after_ns, id)));
             }
         }
     }
 
-    fn expire(&mut self, now_ns: u64) {
+    fn expire(&mut self, now_ns: i64) {
         self.members.clear();
         self.policy.expire(now_ns, &mut self.members);
         for id in &self.members {
@@ -280,7 +280,7 @@ impl<'a, P: SimPolicy> Engine<'a, P> {
         }
     }
 
-    fn dispatch(&mut self, now_ns: u64) {
+    fn dispatch(&mut self, now_ns: i64) {
         loop {
             self.members.clear();
             if !self.state.free.iter().zip(&self.state.present).any(|(free, here)| *free && *here)
@@ -293,7 +293,7 @@ impl<'a, P: SimPolicy> Engine<'a, P> {
         }
     }
 
-    fn start(&mut self, now_ns: u64, replica: usize) {
+    fn start(&mut self, now_ns: i64, replica: usize) {
         let device = &self.fleet.device;
         let wobble = 1.0 + device.noise * (2.0 * self.noise.uniform() - 1.0);
         let batch = &mut self.running[replica];
@@ -311,7 +311,7 @@ impl<'a, P: SimPolicy> Engine<'a, P> {
         self.result.batches += 1;
         self.result.busy_ns += batch.took_ns;
         #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)]
-        let took_ns = (batch.took_ns as u64).max(1);
+        let took_ns = (batch.took_ns as i64).max(1);
         self.completions.push(Reverse((now_ns + took_ns, replica)));
     }
 }

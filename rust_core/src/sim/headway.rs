@@ -79,7 +79,7 @@ impl<'a> HeadwayPolicy<'a> {
 }
 
 impl SimPolicy for HeadwayPolicy<'_> {
-    fn arrive(&mut self, now_ns: u64, id: u32, state: &FleetState) -> bool {
+    fn arrive(&mut self, now_ns: i64, id: u32, state: &FleetState) -> bool {
         if state.present != self.present {
             self.present.clone_from(&state.present);
             self.refresh_fleet();
@@ -98,14 +98,14 @@ impl SimPolicy for HeadwayPolicy<'_> {
         true
     }
 
-    fn cancel(&mut self, _now_ns: u64, id: u32) {
+    fn cancel(&mut self, _now_ns: i64, id: u32) {
         let handle = std::mem::replace(&mut self.handles[id as usize], GONE);
         self.policy.remove(handle);
     }
 
     fn form(
         &mut self,
-        now_ns: u64,
+        now_ns: i64,
         state: &FleetState,
         members: &mut Vec<u32>,
     ) -> Option<Dispatch> {
@@ -126,7 +126,7 @@ impl SimPolicy for HeadwayPolicy<'_> {
         None
     }
 
-    fn complete(&mut self, now_ns: u64, replica: usize, units: u64, took_ns: f64) {
+    fn complete(&mut self, now_ns: i64, replica: usize, units: u64, took_ns: f64) {
         self.completions += 1;
         if let Some(cost) = self.known {
             self.policy.observe(now_ns, cost, false);
@@ -147,14 +147,14 @@ impl SimPolicy for HeadwayPolicy<'_> {
         }
     }
 
-    fn expire(&mut self, now_ns: u64, dropped: &mut Vec<u32>) {
+    fn expire(&mut self, now_ns: i64, dropped: &mut Vec<u32>) {
         self.policy.take_hopeless(now_ns, dropped);
         for id in dropped.iter() {
             self.handles[*id as usize] = GONE;
         }
     }
 
-    fn wake_at_ns(&self, now_ns: u64) -> Option<u64> {
+    fn wake_at_ns(&self, now_ns: i64) -> Option<i64> {
         self.policy.next_hopeless_ns(now_ns)
     }
 }

@@ -4,13 +4,13 @@
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct TraceRow {
     /// Arrival.
-    pub at_ns: u64,
+    pub at_ns: i64,
     /// Work, prompt and output.
     pub units: u64,
     /// Rows.
     pub rows: u32,
     /// Deadline, from arrival.
-    pub deadline_ns: u64,
+    pub deadline_ns: i64,
     /// Class of the workload, for the report.
     pub class: u8,
     /// 1 interactive, 2 bulk.
@@ -21,8 +21,8 @@ pub struct TraceRow {
     pub tenant: u32,
     /// Value of the answer.
     pub weight: f64,
-    /// The client gives up this long after arrival; `u64::MAX` for never.
-    pub cancel_after_ns: u64,
+    /// The client gives up this long after arrival; `i64::MAX` for never.
+    pub cancel_after_ns: i64,
 }
 
 /// Arrivals in order of time.
@@ -31,13 +31,13 @@ pub struct Trace {
     /// Requests.
     pub rows: Vec<TraceRow>,
     /// Time over which they were offered.
-    pub duration_ns: u64,
+    pub duration_ns: i64,
 }
 
 impl Trace {
     /// The part before `until_ns`.
     #[must_use]
-    pub fn head(&self, until_ns: u64) -> Self {
+    pub fn head(&self, until_ns: i64) -> Self {
         let end = self.rows.partition_point(|row| row.at_ns < until_ns);
         Self { rows: self.rows[..end].to_vec(), duration_ns: until_ns.min(self.duration_ns) }
     }

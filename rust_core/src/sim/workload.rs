@@ -9,9 +9,9 @@ pub struct ClassMix {
     /// Share of the requests; shares are scaled to add up to 1.
     pub share: f64,
     /// Shortest relative deadline.
-    pub deadline_min_ns: u64,
+    pub deadline_min_ns: i64,
     /// Longest.
-    pub deadline_max_ns: u64,
+    pub deadline_max_ns: i64,
     /// Value of an answer.
     pub weight: f64,
     /// 1 interactive, 2 bulk.
@@ -24,9 +24,9 @@ pub struct ClassMix {
 #[derive(Clone, Debug, PartialEq)]
 pub struct Workload {
     /// Time over which requests arrive.
-    pub duration_ns: u64,
+    pub duration_ns: i64,
     /// (from, requests a second) steps, in order of time; the first from 0.
-    pub rates: Vec<(u64, f64)>,
+    pub rates: Vec<(i64, f64)>,
     /// Mean time on and mean time off of an on/off process; (0, 0) for a plain Poisson process.
     /// The rate while on is scaled so that the mean stays what `rates` says.
     pub burst_ns: (f64, f64),
@@ -53,8 +53,8 @@ pub struct Workload {
 impl Workload {
     /// The reference: Poisson arrivals, log-normal sizes, 30 % at 120 ms and 70 % at 900 ms.
     #[must_use]
-    pub fn reference(rate_per_s: f64, duration_ns: u64) -> Self {
-        let class = |share: f64, ms: u64| ClassMix {
+    pub fn reference(rate_per_s: f64, duration_ns: i64) -> Self {
+        let class = |share: f64, ms: i64| ClassMix {
             share,
             deadline_min_ns: ms * 1_000_000,
             deadline_max_ns: ms * 1_000_000,
@@ -136,19 +136,19 @@ impl Workload {
             1
         };
         TraceRow {
-            at_ns: now_ns as u64,
+            at_ns: now_ns as i64,
             units: (log.exp().round() as u64).clamp(low, high),
             rows,
-            deadline_ns: mix.deadline_min_ns + spread as u64,
+            deadline_ns: mix.deadline_min_ns + spread as i64,
             class: class as u8,
             lane: mix.lane,
             priority: mix.priority,
             tenant: self.pick_tenant(rng),
             weight: mix.weight,
             cancel_after_ns: if quits {
-                (exponential(rng) * self.cancel_mean_ns) as u64
+                (exponential(rng) * self.cancel_mean_ns) as i64
             } else {
-                u64::MAX
+                i64::MAX
             },
         }
     }
