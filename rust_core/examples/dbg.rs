@@ -10,7 +10,7 @@ fn main() {
         let w = Workload { rates: vec![(0, load * cap)], duration_ns: secs * 1_000_000_000, ..w.clone() };
         let t = w.draw(61);
         let fleet = Fleet { device: d, speeds: vec![1.0], changes: vec![] };
-        let p = HeadwayPolicy::new(&t, PolicySettings { shed_early: false, ..Default::default() }, &d, 1, (d.intercept_ns*1.2, d.slope_ns*0.8), false, 1);
+        let p = HeadwayPolicy::new(&t, PolicySettings { shed_early: true, ..Default::default() }, &d, 1, (d.intercept_ns*1.2, d.slope_ns*0.8), false, 1);
         let (r, p) = Engine::new(&t, &fleet, p, 8).run();
         let ok = r.endings.iter().filter(|e| e.fate == Fate::OnTime).count();
         println!("{secs}s on time {:.3} chosen {:?}", ok as f64 / t.rows.len() as f64, p.policy().quanta());

@@ -2,6 +2,7 @@
 
 pub mod cost;
 pub mod floor;
+pub mod forecast;
 pub mod index;
 pub mod key;
 pub mod learned;
@@ -12,3 +13,4 @@ pub mod quantum;
 pub mod select;
 pub mod settings;
 pub mod shadow;
+pub mod shed;

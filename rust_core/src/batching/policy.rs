@@ -11,6 +11,7 @@ use super::mix::ArrivalMix;
 use super::quantum::QuantumLearner;
 use super::select::{choose, BatchLimits, Candidate, CloseReason, Terms, MAX_SKIPS};
 use super::settings::PolicySettings;
+use super::shed::{self, Outlook, Shedder, Standing};
 use super::shadow::{Arrival, Quanta, ShadowFleet, MAX_DEVICES};
 
 /// Slower than this share of the fastest replica counts as slow.
@@ -90,6 +91,13 @@ pub struct Formed {
     pub rows: u64,
 }
 
+/// A request that is not taken.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Refusal {
+    /// When what is ahead of it will be done, from now.
+    pub retry_after_ns: f64,
+}
+
 /// Queue and batch rule of one model version.
 #[derive(Clone, Debug)]
 pub struct BatchPolicy {
@@ -110,6 +118,7 @@ pub struct BatchPolicy {
     floor_large: Floor,
     floor_bulk: Floor,
     learner: QuantumLearner,
+    shedder: Shedder,
     fleet: ShadowFleet,
     cost: BatchCost,
     observations: u64,
@@ -140,6 +149,7 @@ impl BatchPolicy {
             floor_large: Floor::new(settings.large_share),
             floor_bulk: Floor::new(settings.bulk_min_share),
             learner: QuantumLearner::new(seed),
+            shedder: Shedder::default(),
             fleet: ShadowFleet {
                 cost: prior,
                 limits: BatchLimits::declared(0, 0, 0),
@@ -191,21 +201,103 @@ impl BatchPolicy {
         &self.learner
     }
 
+    /// The shedder, likewise.
+    #[must_use]
+    pub fn shedder(&self) -> &Shedder {
+        &self.shedder
+    }
+
     /// Takes the learned cost after a measured batch; `shifted` says that the device changed.
-    pub fn observe(&mut self, now_ns: i64, cost: BatchCost, shifted: bool) {
+    pub fn observe(&mut self, now_ns: i64, took_ns: f64, cost: BatchCost, shifted: bool) {
         self.cost = cost;
         self.fleet.cost = cost;
         self.observations += 1;
         self.observed_at_ns = now_ns;
+        self.shedder.batch_took(took_ns);
         if shifted {
             self.learner.shift();
+            self.shedder.shift();
+        }
+    }
+
+    /// Judges an arrival and learns from it; `Some` refuses it and says when to try again.
+    ///
+    /// Call it once for each request that comes, before `insert`. O(log n).
+    pub fn judge(&mut self, now_ns: i64, item: &Item, outlook: &Outlook) -> Option<Refusal> {
+        let weight = item.weight * self.priority_weight(item.priority);
+        self.record(now_ns, item, weight);
+        if item.lane == Lane::Bulk {
+            return None;
+        }
+        let shape = self.shape_now();
+        let tau_ns = shape.tau_ns();
+        let clock = self.clock.unwrap_or_default();
+        let slack_ns = item.deadline_ns as f64 - now_ns as f64;
+        let key = clock.key(shape.density(weight, item.units), slack_ns, tau_ns);
+        let order = Order::of(key);
+        let terms = self.shed_terms(tau_ns);
+        let least_ns = terms.cost.slope_ns * item.units as f64
+            + terms.cost.intercept_ns / terms.max_requests;
+        self.shedder.arrive(now_ns, least_ns, tau_ns);
+        let ahead = self.interactive.ahead_of(order);
+        let standing = Standing {
+            slack_ns,
+            units: item.units,
+            relative_key: clock.relative(key),
+            ahead: (ahead.requests as f64, ahead.units as f64),
+        };
+        let prospect = self.shedder.prospect(&standing, outlook, &terms);
+        let refused = self.settings.shed_early
+            && !self.interactive.is_empty()
+            && !self.doubtful(now_ns)
+            && self.shedder.refuses(&prospect, outlook.speed);
+        if !refused {
+            let units = item.units as f64;
+            let work_ns = terms.cost.of_many(1.0, units, terms.quantum_ns, terms.max_requests);
+            self.shedder.admit(standing.relative_key, work_ns);
+        }
+        let arrival = Arrival {
+            at_ns: now_ns,
+            order,
+            deadline_ns: item.deadline_ns,
+            units: item.units,
+            rows: item.rows,
+            weight,
+            relative_key: standing.relative_key,
+        };
+        let shedder = &self.shedder;
+        self.learner.arrive(arrival, &self.fleet, |standing, outlook| {
+            shedder.refuses(&shedder.prospect(standing, outlook, &terms), outlook.speed)
+        });
+        refused.then_some(Refusal { retry_after_ns: prospect.clear_ns })
+    }
+
+    fn shed_terms(&self, tau_ns: f64) -> shed::Terms {
+        shed::Terms {
+            cost: self.cost,
+            quantum_ns: self.quantum_for(self.fleet.speeds[0]),
+            max_requests: self.max_requests(),
+            tau_ns,
+        }
+    }
+
+    /// Lets the shadows catch up, and the shedder learn from them.
+    fn learn(&mut self, now_ns: i64) {
+        let terms = self.shed_terms(self.mix.mean_deadline_ns());
+        let shedder = &self.shedder;
+        let served = self.learner.advance(now_ns, &self.mix, &self.fleet, |standing, outlook| {
+            shedder.refuses(&shedder.prospect(standing, outlook, &terms), outlook.speed)
+        });
+        if let Some((arrivals, with, without)) = served {
+            let speed = self.fleet.speeds.iter().sum();
+            self.shedder.adjust(arrivals, with, without, speed);
         }
     }
 
     /// Queues a request. O(log n) amortised.
     pub fn insert(&mut self, now_ns: i64, item: Item) -> Handle {
         let weight = item.weight * self.priority_weight(item.priority);
-        self.record(now_ns, &item, weight);
+        self.pass_time(now_ns);
         let shape = self.shape_now();
         let order = self.order_of(now_ns, &item, weight, &shape);
         let large = item.units as f64 >= self.large_units;
@@ -219,17 +311,6 @@ impl BatchPolicy {
         self.add_to_indices(handle);
         self.last_starts.push(Reverse((last_start_ns, handle)));
         self.trim_last_starts();
-        if item.lane == Lane::Interactive {
-            let arrival = Arrival {
-                at_ns: now_ns,
-                order,
-                deadline_ns: item.deadline_ns,
-                units: item.units,
-                rows: item.rows,
-                weight,
-            };
-            self.learner.arrive(arrival, &self.fleet);
-        }
         for _ in 0..REKEYS {
             self.rekey_next(now_ns);
         }
@@ -264,7 +345,7 @@ impl BatchPolicy {
 
     /// Forms a batch for a free replica; its members' slots go to `out` and leave the queue.
     pub fn form(&mut self, now_ns: i64, target: &Target, out: &mut Vec<u32>) -> Option<Formed> {
-        self.learner.advance(now_ns, &self.mix, &self.fleet);
+        self.learn(now_ns);
         self.drop_hopeless(now_ns);
         let cost = self.cost.at_speed(target.speed);
         let quantum_ns = self.quantum_for(target.speed);
@@ -303,9 +384,17 @@ impl BatchPolicy {
         }
     }
 
-    fn record(&mut self, now_ns: i64, item: &Item, weight: f64) {
+    fn pass_time(&mut self, now_ns: i64) {
         let clock = self.clock.get_or_insert(AgeClock::starting_at(now_ns));
         clock.advance(now_ns, self.mix.mean_deadline_ns());
+    }
+
+    fn max_requests(&self) -> f64 {
+        self.fleet.limits.requests.min(MAX_CANDIDATES as u64) as f64
+    }
+
+    fn record(&mut self, now_ns: i64, item: &Item, weight: f64) {
+        self.pass_time(now_ns);
         if item.lane == Lane::Interactive || self.mix.seen() == 0 {
             let slack_ns = item.deadline_ns.saturating_sub(now_ns).max(1) as f64;
             self.mix.record(slack_ns, weight, item.units);
@@ -317,12 +406,10 @@ impl BatchPolicy {
 
     /// The shape in force; a new epoch begins when cost or mix have drifted from it.
     fn shape_now(&mut self) -> KeyShape {
-        #[allow(clippy::cast_precision_loss)]
-        let max_requests = self.fleet.limits.requests.min(MAX_CANDIDATES as u64) as f64;
         let wanted = KeyShape::new(
             self.settings.alpha,
             &self.cost,
-            max_requests,
+            self.max_requests(),
             self.mix.mean_units(),
             self.mix.mean_deadline_ns(),
         );

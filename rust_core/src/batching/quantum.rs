@@ -3,6 +3,7 @@
 use std::collections::VecDeque;
 
 use super::mix::ArrivalMix;
+use super::shed::{Outlook, Standing};
 use super::shadow::{Arrival, Quanta, ShadowBank, ShadowFleet, SHADOWS};
 
 /// Arrivals that a score remembers: about what resolves a difference of 1 %.
@@ -65,19 +66,28 @@ impl QuantumLearner {
     }
 
     /// Notes an arrival. O(1) amortised over the batches, which do the work.
-    pub fn arrive(&mut self, arrival: Arrival, fleet: &ShadowFleet) {
+    pub fn arrive(
+        &mut self,
+        arrival: Arrival,
+        fleet: &ShadowFleet,
+        refuse: impl Fn(&Standing, &Outlook) -> bool,
+    ) {
         self.started_at_ns.get_or_insert(arrival.at_ns);
         self.pending.push_back(arrival);
         if self.pending.len() >= MAX_PENDING {
             for _ in 0..2 {
-                self.feed_one(fleet);
+                self.feed_one(fleet, &refuse);
             }
         }
     }
 
-    fn feed_one(&mut self, fleet: &ShadowFleet) -> bool {
+    fn feed_one(
+        &mut self,
+        fleet: &ShadowFleet,
+        refuse: impl Fn(&Standing, &Outlook) -> bool,
+    ) -> bool {
         let Some(arrival) = self.pending.pop_front() else { return false };
-        self.bank.feed(arrival, fleet, MEMORY);
+        self.bank.feed(arrival, fleet, MEMORY, refuse);
         true
     }
 
@@ -87,12 +97,24 @@ impl QuantumLearner {
     }
 
     /// Catches up with the arrivals and chooses anew where that is due.
-    pub fn advance(&mut self, now_ns: i64, mix: &ArrivalMix, fleet: &ShadowFleet) {
-        while self.feed_one(fleet) {}
-        if now_ns >= self.choose_at_ns && mix.seen() > 0 {
-            self.choose_at_ns = now_ns + CHOOSE_EVERY_NS;
-            self.choose(now_ns, mix, fleet);
+    ///
+    /// Returns what the two shadows that follow the real queue served since the last choice, for
+    /// the shedder: (arrivals, weight with refusing, weight without).
+    pub fn advance(
+        &mut self,
+        now_ns: i64,
+        mix: &ArrivalMix,
+        fleet: &ShadowFleet,
+        refuse: impl Fn(&Standing, &Outlook) -> bool,
+    ) -> Option<(f64, f64, f64)> {
+        while self.feed_one(fleet, &refuse) {}
+        if now_ns < self.choose_at_ns || mix.seen() == 0 {
+            return None;
         }
+        self.choose_at_ns = now_ns + CHOOSE_EVERY_NS;
+        self.choose(now_ns, mix, fleet);
+        self.bank.follow(self.chosen);
+        Some(self.bank.take_served())
     }
 
     fn choose(&mut self, now_ns: i64, mix: &ArrivalMix, fleet: &ShadowFleet) {

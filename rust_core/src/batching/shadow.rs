@@ -6,11 +6,16 @@
 
 use super::cost::BatchCost;
 use super::index::Order;
+use super::shed::{Outlook, Standing};
 use super::select::{choose, BatchLimits, Candidate, Terms, MAX_SKIPS};
 use crate::rng::Rng;
 
 /// Shadows that run side by side.
 pub const SHADOWS: usize = 14;
+/// Two more run with the quanta in force: one refuses nothing, one refuses as the real queue does.
+const OPEN: usize = SHADOWS;
+const SHEDDING: usize = SHADOWS + 1;
+const ALL_SHADOWS: usize = SHADOWS + 2;
 /// Devices that a shadow fleet has at most; larger fleets are fed a share of the arrivals.
 pub const MAX_DEVICES: usize = 8;
 /// Requests remembered; beyond it the lowest key is forgotten.
@@ -18,7 +23,8 @@ const MAX_WAITING: usize = 512;
 /// Most requests that a shadow's batch considers.
 const MAX_CANDIDATES: usize = 256;
 const SWEEP_EVERY: u32 = 64;
-const ALL: u16 = (1 << SHADOWS) - 1;
+const ALL: u16 = u16::MAX;
+const ALL_BUT_SHEDDING: u16 = ALL & !(1 << SHEDDING);
 
 /// An arrival, as the shadows see it.
 #[derive(Clone, Copy, Debug)]
@@ -35,6 +41,8 @@ pub struct Arrival {
     pub rows: u32,
     /// What serving it in time counts.
     pub weight: f64,
+    /// Its key relative to an average one.
+    pub relative_key: f64,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -77,11 +85,13 @@ pub struct ShadowFleet {
 #[derive(Clone, Debug)]
 pub struct ShadowBank {
     waiting: Vec<Waiting>,
-    shadows: [Shadow; SHADOWS],
+    shadows: [Shadow; ALL_SHADOWS],
     noise: Rng,
     /// Weight that an on-time answer adds now; grows instead of old scores shrinking.
     unit: f64,
     until_sweep: u32,
+    fed: f64,
+    served: [f64; 2],
     candidates: Vec<Candidate>,
     taken: Vec<usize>,
 }
@@ -96,9 +106,24 @@ impl ShadowBank {
             noise: Rng::new(seed),
             unit: 1.0,
             until_sweep: SWEEP_EVERY,
+            fed: 0.0,
+            served: [0.0; 2],
             candidates: Vec::new(),
             taken: Vec::new(),
         }
+    }
+
+    /// Sets the quanta of the two shadows that follow the real queue.
+    pub fn follow(&mut self, quanta: Quanta) {
+        self.shadows[OPEN].quanta = quanta;
+        self.shadows[SHEDDING].quanta = quanta;
+    }
+
+    /// Arrivals fed, and weight served with and without refusing, since last asked.
+    pub fn take_served(&mut self) -> (f64, f64, f64) {
+        let taken = (self.fed, self.served[1], self.served[0]);
+        (self.fed, self.served) = (0.0, [0.0; 2]);
+        taken
     }
 
     /// Weight served in time by each shadow, old arrivals counting less.
@@ -127,7 +152,17 @@ impl ShadowBank {
     }
 
     /// Feeds an arrival to every shadow. Amortised O(shadows), bounded by the list's size.
-    pub fn feed(&mut self, arrival: Arrival, fleet: &ShadowFleet, memory: f64) {
+    ///
+    /// `refuse` is how the real queue judges an arrival; the shadow that sheds asks it with what
+    /// stands in its own queue.
+    pub fn feed(
+        &mut self,
+        arrival: Arrival,
+        fleet: &ShadowFleet,
+        memory: f64,
+        refuse: impl Fn(&Standing, &Outlook) -> bool,
+    ) {
+        self.fed += 1.0;
         self.unit *= 1.0 + 1.0 / memory;
         if self.unit > 1e100 {
             for shadow in &mut self.shadows {
@@ -135,16 +170,21 @@ impl ShadowBank {
             }
             self.unit = 1.0;
         }
-        for at in 0..SHADOWS {
+        for at in 0..ALL_SHADOWS {
             self.run(at, arrival.at_ns, fleet);
         }
-        self.admit(arrival, fleet);
-        for at in 0..SHADOWS {
+        self.admit(arrival, fleet, refuse);
+        for at in 0..ALL_SHADOWS {
             self.start_idle(at, arrival.at_ns, fleet);
         }
     }
 
-    fn admit(&mut self, arrival: Arrival, fleet: &ShadowFleet) {
+    fn admit(
+        &mut self,
+        arrival: Arrival,
+        fleet: &ShadowFleet,
+        refuse: impl Fn(&Standing, &Outlook) -> bool,
+    ) {
         self.until_sweep -= 1;
         if self.until_sweep == 0 {
             self.until_sweep = SWEEP_EVERY;
@@ -162,7 +202,42 @@ impl ShadowBank {
             }
             self.waiting.pop();
         }
-        self.waiting.insert(at, Waiting { arrival, shadows: ALL });
+        let refused = self.sheds(&arrival, at, fleet, refuse);
+        let shadows = if refused { ALL_BUT_SHEDDING } else { ALL };
+        self.waiting.insert(at, Waiting { arrival, shadows });
+    }
+
+    /// True if the shadow that sheds refuses an arrival whose place in the list is `at`.
+    fn sheds(
+        &self,
+        arrival: &Arrival,
+        at: usize,
+        fleet: &ShadowFleet,
+        refuse: impl Fn(&Standing, &Outlook) -> bool,
+    ) -> bool {
+        let (mut requests, mut units) = (0.0, 0.0);
+        for entry in &self.waiting[..at] {
+            if entry.shadows & (1 << SHEDDING) != 0 {
+                requests += 1.0;
+                units += entry.arrival.units as f64;
+            }
+        }
+        let devices = fleet.speeds.len();
+        let busy_ns: f64 = self.shadows[SHEDDING].free_at_ns[..devices]
+            .iter()
+            .map(|free_at_ns| (free_at_ns - arrival.at_ns).max(0) as f64)
+            .sum();
+        let standing = Standing {
+            slack_ns: (arrival.deadline_ns - arrival.at_ns) as f64,
+            units: arrival.units,
+            relative_key: arrival.relative_key,
+            ahead: (requests, units),
+        };
+        let outlook = Outlook {
+            free_in_ns: busy_ns / devices as f64,
+            speed: fleet.speeds.iter().sum(),
+        };
+        requests > 0.0 && refuse(&standing, &outlook)
     }
 
     /// Lets a shadow's devices work on what waits until `now_ns`.
@@ -215,7 +290,11 @@ impl ShadowBank {
             let candidate = self.candidates[*taken];
             let entry = &mut self.waiting[candidate.handle as usize];
             entry.shadows &= !(1 << at);
-            if candidate.slack_ns >= took_ns {
+            let on_time = candidate.slack_ns >= took_ns;
+            if on_time && at >= OPEN {
+                self.served[at - OPEN] += entry.arrival.weight;
+            }
+            if on_time {
                 shadow.score += self.unit * entry.arrival.weight;
             }
         }

@@ -7,6 +7,7 @@ use crate::batching::learned::LearnedCost;
 use crate::batching::placement::SpeedTable;
 use crate::batching::policy::{BatchPolicy, Handle, Item, Lane, Target};
 use crate::batching::select::BatchLimits;
+use crate::batching::shed::Outlook;
 use crate::batching::settings::PolicySettings;
 
 const GONE: Handle = Handle::MAX;
@@ -69,6 +70,18 @@ impl<'a> HeadwayPolicy<'a> {
         &self.policy
     }
 
+    fn outlook(&self, now_ns: i64, state: &FleetState) -> Outlook {
+        let (mut free_in_ns, mut speed, mut num) = (0.0, 0.0, 0.0);
+        for replica in (0..state.free.len()).filter(|replica| state.present[*replica]) {
+            if !state.free[replica] {
+                free_in_ns += (self.free_at_ns[replica] - now_ns as f64).max(0.0);
+            }
+            speed += self.speeds.speed(replica);
+            num += 1.0;
+        }
+        Outlook { free_in_ns: free_in_ns / f64::max(num, 1.0), speed: f64::max(speed, 0.01) }
+    }
+
     fn refresh_fleet(&mut self) {
         let speeds: Vec<f64> = (0..self.present.len())
             .filter(|replica| self.present[*replica])
@@ -94,6 +107,9 @@ impl SimPolicy for HeadwayPolicy<'_> {
             lane: if row.lane == 2 { Lane::Bulk } else { Lane::Interactive },
             priority: row.priority,
         };
+        if self.policy.judge(now_ns, &item, &self.outlook(now_ns, state)).is_some() {
+            return false;
+        }
         self.handles[id as usize] = self.policy.insert(now_ns, item);
         true
     }
@@ -129,7 +145,7 @@ impl SimPolicy for HeadwayPolicy<'_> {
     fn complete(&mut self, now_ns: i64, replica: usize, units: u64, took_ns: f64) {
         self.completions += 1;
         if let Some(cost) = self.known {
-            self.policy.observe(now_ns, cost, false);
+            self.policy.observe(now_ns, took_ns, cost, false);
             return;
         }
         let speed = self.speeds.speed(replica);
@@ -141,7 +157,7 @@ impl SimPolicy for HeadwayPolicy<'_> {
             self.cost.slope_ns(),
             self.cost.residual_ratio(),
         );
-        self.policy.observe(now_ns, cost, shifted);
+        self.policy.observe(now_ns, took_ns, cost, shifted);
         if self.completions % FLEET_EVERY == 0 && self.present.len() > 1 {
             self.refresh_fleet();
         }
