@@ -8,7 +8,29 @@ and `KeyError` an unknown handle.
 """
 
 from collections.abc import Sequence
-from typing import final
+from typing import Self, final
+
+__all__ = [
+    "Batch",
+    "BatchOutcome",
+    "BatchReason",
+    "CostModel",
+    "EdfQueue",
+    "Ended",
+    "PeakEwma",
+    "PoolStats",
+    "QuantileHistogram",
+    "RefusalReason",
+    "ReplicaCondition",
+    "ReplicaStats",
+    "Rng",
+    "Scheduler",
+    "TokenBucket",
+    "Verdict",
+    "__version__",
+    "hash_key",
+    "split_point",
+]
 
 __version__: str
 
@@ -58,7 +80,11 @@ class Verdict:
         """When trying again makes sense, from now; 0 where it never does."""
     @property
     def needed(self) -> int:
-        """What it needed: units for quota and size, ns for deadlines, requests for queues."""
+        """What it needed, this request included.
+
+        Units for quota, units or rows for size, ns for deadlines, requests for queues (units
+        where their bound on units was met).
+        """
     @property
     def available(self) -> int:
         """What there was, in the unit of `needed`."""
@@ -147,6 +173,8 @@ class Ended:
 
 @final
 class PoolStats:
+    """A pool at a glance."""
+
     @property
     def queued_requests(self) -> int: ...
     @property
@@ -181,6 +209,8 @@ class PoolStats:
 
 @final
 class ReplicaStats:
+    """A replica at a glance."""
+
     @property
     def pool(self) -> int: ...
     @property
@@ -209,7 +239,7 @@ class Scheduler:
     Raises ValueError for a bound below 1.
     """
 
-    def __init__(self, *, seed: int, max_live: int = 65536, max_attempts: int = 3) -> None: ...
+    def __new__(cls, *, seed: int, max_live: int = 65536, max_attempts: int = 3) -> Self: ...
 
     # -- registration: rare
     def add_tenant(self, now_ns: int, *, units_per_s: float, burst_units: float) -> int:
@@ -221,8 +251,11 @@ class Scheduler:
     def add_model(self, *, salt: int) -> int:
         """Adds a model; its split is empty, so all offers are NO_CAPACITY."""
     def set_split(self, model: int, pools: Sequence[int], shares: Sequence[float]) -> None:
-        """Divides unpinned traffic. Shares >= 0, sum 1 within 1e-6; the first pool also takes
-        the keys of a pool that has no replica."""
+        """Divides unpinned traffic.
+
+        Shares >= 0, sum 1 within 1e-6; the first pool also takes the keys of a pool that has no
+        replica.
+        """
     def add_pool(
         self,
         *,
@@ -258,8 +291,10 @@ class Scheduler:
         self, now_ns: int, replica: int, condition: ReplicaCondition
     ) -> None: ...
     def remove_replica(self, now_ns: int, replica: int) -> list[int]:
-        """Removes a replica; returns the ids of batches still on it, which the caller must
-        `complete` with LOST."""
+        """Removes a replica; returns the ids of batches still on it.
+
+        The caller must `complete` them with LOST.
+        """
 
     # -- the decisions: hot
     def offer(
@@ -319,16 +354,23 @@ class Scheduler:
         queue again those with attempts left. A member whose deadline is too near is not queued.
 
         Returns: tickets that ended without an answer (no attempt left, or no time).
-        An unknown batch id is ignored (its replica was removed) and returns [].
+        An unknown batch id is ignored (its pool was removed) and returns []. Measurements come
+        from a worker: what is negative or beyond 2**62 counts as 0 rather than raising.
+        After a failure a member shares its next batch with at most half as many companions, and
+        its last attempt is alone, so that a poison member takes no other with it.
         """
     def cancel(self, now_ns: int, ticket: int) -> Ended | None:
-        """Ends a request; None if it is not live. If it is executing, its slot in the batch is
-        dead weight until the worker drops it."""
+        """Ends a request; None if it is not live.
+
+        If it is executing, its slot in the batch is dead weight until the worker drops it.
+        """
     def expire(self, now_ns: int) -> list[Ended]:
         """Ends every request whose deadline is at or before `now_ns`. O(k log n)."""
     def next_event_ns(self) -> int | None:
-        """Next instant at which `expire` or `form_batch` could have something to do by the
-        passing of time alone."""
+        """Next instant at which time alone gives `expire` or `form_batch` something to do.
+
+        None if only another call can. O(pools).
+        """
 
     # -- reads: never change anything
     def drain_ns(self, pool: int) -> int: ...
@@ -343,7 +385,7 @@ class Scheduler:
 class Rng:
     """xoshiro256++ seeded by SplitMix64. Source: Blackman and Vigna, ACM TOMS 47(4), 2021."""
 
-    def __init__(self, seed: int) -> None: ...
+    def __new__(cls, seed: int) -> Self: ...
     def next_u64(self) -> int: ...
     def uniform(self) -> float:
         """In [0, 1), 53 bits."""
@@ -354,7 +396,7 @@ class Rng:
 class EdfQueue:
     """Requests by (deadline, ticket), with order statistics. All operations O(log n)."""
 
-    def __init__(self) -> None: ...
+    def __new__(cls) -> Self: ...
     def push(self, ticket: int, deadline_ns: int, units: int) -> None: ...
     def remove(self, ticket: int) -> bool: ...
     def peek(self) -> tuple[int, int] | None:
@@ -371,14 +413,20 @@ class CostModel:
     """Device time of a batch = intercept + slope * units, by constrained recursive least squares.
 
     Forgetting 0.98 a batch; both coefficients >= 0, by solving again with the violated one at 0;
-    the prior until 4 observations; same-size batches move the level only.
+    the prior until 4 observations; same-size batches (sizes vary by less than 3 %) move the level
+    only. One batch counts for at most 4 times, and at least 1/4 of, its prediction; three in a row
+    that are off the same way by more than 25 % and 4 mean errors rescale the fit by their
+    geometric mean and leave the past 5 % of its weight.
     """
 
-    def __init__(self, *, prior_intercept_ns: float, prior_slope_ns: float) -> None: ...
+    def __new__(cls, *, prior_intercept_ns: float, prior_slope_ns: float) -> Self: ...
     def observe(self, units: int, device_ns: int) -> None: ...
     def predict_ns(self, units: int) -> int: ...
     def quantile_ns(self, units: int, quantile: float) -> int:
-        """Prediction exceeded by 1 - quantile of batches, by the residuals seen."""
+        """Prediction exceeded by 1 - quantile of batches, by the last 64 residuals.
+
+        Linear between order statistics; the plain prediction before there are residuals.
+        """
     @property
     def intercept_ns(self) -> float: ...
     @property
@@ -392,7 +440,7 @@ class CostModel:
 class TokenBucket:
     """Continuous refill. Source: the token bucket of RFC 2697, in work units."""
 
-    def __init__(self, now_ns: int, *, units_per_s: float, burst_units: float) -> None: ...
+    def __new__(cls, now_ns: int, *, units_per_s: float, burst_units: float) -> Self: ...
     def try_take(self, now_ns: int, units: int) -> int:
         """0 if taken; else ns until there is enough, or -1 if above the burst."""
     def put_back(self, now_ns: int, units: int) -> None: ...
@@ -405,7 +453,7 @@ class PeakEwma:
     Source: Finagle's peak EWMA; decays toward the prior, not toward zero, while idle.
     """
 
-    def __init__(self, now_ns: int, *, decay_ns: int, prior_ns: int) -> None: ...
+    def __new__(cls, now_ns: int, *, decay_ns: int, prior_ns: int) -> Self: ...
     def observe(self, now_ns: int, latency_ns: int) -> None: ...
     def value_ns(self, now_ns: int) -> float: ...
 
@@ -416,7 +464,7 @@ class QuantileHistogram:
     Bounded memory: 64 buckets an octave, fixed at construction.
     """
 
-    def __init__(self) -> None: ...
+    def __new__(cls) -> Self: ...
     def record(self, value: int, count: int = 1) -> None: ...
     def quantile(self, q: float) -> int:
         """Upper edge of the bucket of the q-quantile, q in [0, 1]; 0 when empty."""

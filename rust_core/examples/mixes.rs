@@ -28,9 +28,13 @@ pub fn capacity(w: &Workload, d: &Device) -> f64 {
     let mean = t.rows.iter().map(|r| r.units as f64).sum::<f64>() / t.rows.len() as f64;
     1e9 / (d.intercept_ns / 32.0 + d.slope_ns * mean)
 }
+pub fn policy<'a>(trace: &'a Trace, d: &Device, k: usize, settings: PolicySettings, seed: u64) -> HeadwayPolicy<'a> {
+    let setup = HeadwaySetup { settings, prior: headway_core::cost::Affine { fixed_ns: d.intercept_ns * 1.2, unit_ns: d.slope_ns * 0.8 }, is_learning: true, max_queued_requests: 1 << 20, seed };
+    HeadwayPolicy::new(trace, d, k, &setup).unwrap()
+}
 pub fn run(trace: &Trace, d: &Device, s: PolicySettings, seed: u64, skip: i64) -> f64 {
     let fleet = Fleet { device: *d, speeds: vec![1.0], changes: vec![] };
-    let p = HeadwayPolicy::new(trace, s, d, 1, (d.intercept_ns*1.2, d.slope_ns*0.8), false, seed);
+    let p = policy(trace, d, 1, s, seed);
     let (r, _) = Engine::new(trace, &fleet, p, seed + 7).run();
     let mut ok = 0; let mut n = 0;
     for (row, e) in trace.rows.iter().zip(&r.endings) { if row.at_ns >= skip { n += 1; ok += usize::from(e.fate == Fate::OnTime); } }

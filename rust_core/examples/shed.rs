@@ -1,5 +1,5 @@
 #[path = "mixes.rs"] #[allow(dead_code)] mod mixes;
-use headway_core::sim::{engine::*, headway::*, workload::*};
+use headway_core::sim::{engine::*, workload::*};
 use headway_core::batching::settings::PolicySettings;
 fn main() {
     let names: Vec<String> = std::env::args().skip(1).collect();
@@ -14,8 +14,7 @@ fn main() {
             for seed in [51, 52] {
                 let t = w.draw(seed);
                 let fleet = Fleet { device: d, speeds: vec![1.0], changes: vec![] };
-                let go = |shed: bool| { let p = HeadwayPolicy::new(&t, PolicySettings { shed_early: shed, ..Default::default() }, &d, 1, (d.intercept_ns*1.2, d.slope_ns*0.8), false, seed);
-                    Engine::new(&t, &fleet, p, 8).run().0 };
+                let go = |shed: bool| Engine::new(&t, &fleet, mixes::policy(&t, &d, 1, PolicySettings { shed_early: shed, ..Default::default() }, seed), 8).run().0;
                 let (a, b) = (go(true), go(false));
                 for ((row, x), y) in t.rows.iter().zip(&a.endings).zip(&b.endings) {
                     if row.at_ns < 10_000_000_000 { continue; }

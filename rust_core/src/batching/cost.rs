@@ -1,4 +1,5 @@
 //! What a batch costs, as the batch rule sees it.
+use crate::cost::Affine;
 
 /// Device time of a batch on one replica: `intercept + slope * units`, and how sure that is.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -13,18 +14,27 @@ pub struct BatchCost {
     pub spread: f64,
 }
 
-/// Standard normal quantile of 2/3. On the reference device (uniform noise of 8 %) it gives a
-/// margin of 2 %, at 20 % noise 5 %: both the best of a sweep over fixed margins.
+/// Standard normal quantile of the share of batches that deadlines are judged by.
 const QUANTILE_SCORE: f64 = 0.43;
-/// A spread above this says that the model is wrong, not the device noisy.
-const MAX_SPREAD: f64 = 0.5;
+/// Before any residual is known, deadlines are judged with this much to spare.
+const FIRST_MARGIN: f64 = 1.02;
+/// More than this says that the model is wrong, not the device noisy.
+const MAX_MARGIN: f64 = 1.25;
 
 impl BatchCost {
-    /// Cost from learned coefficients and their residual spread.
+    /// From what is expected and what deadlines are judged by.
     #[must_use]
-    pub fn new(intercept_ns: f64, slope_ns: f64, residual_ratio: f64) -> Self {
-        let spread = residual_ratio.clamp(0.0, MAX_SPREAD);
-        Self { intercept_ns, slope_ns, margin: 1.0 + QUANTILE_SCORE * spread, spread }
+    pub fn new(expected: &Affine, judged: &Affine) -> Self {
+        let ratio = (judged.fixed_ns + judged.unit_ns) / (expected.fixed_ns + expected.unit_ns);
+        let margin = if ratio > 1.0 { ratio.min(MAX_MARGIN) } else { FIRST_MARGIN };
+        let (intercept_ns, slope_ns) = (expected.fixed_ns, expected.unit_ns);
+        Self { intercept_ns, slope_ns, margin, spread: 0.0 }.with_margin(margin)
+    }
+
+    /// The same, judged with another margin.
+    #[must_use]
+    pub fn with_margin(self, margin: f64) -> Self {
+        Self { margin, spread: (margin - 1.0) / QUANTILE_SCORE, ..self }
     }
 
     /// Predicted device time of a batch.

@@ -3,13 +3,13 @@
 pub mod cost;
 pub mod floor;
 pub mod forecast;
+pub mod gather;
 pub mod index;
 pub mod key;
-pub mod learned;
 pub mod mix;
-pub mod placement;
 pub mod policy;
 pub mod quantum;
+pub mod queue;
 pub mod select;
 pub mod settings;
 pub mod shadow;

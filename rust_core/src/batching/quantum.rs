@@ -3,7 +3,8 @@
 use std::collections::VecDeque;
 
 use super::mix::ArrivalMix;
-use super::shed::{Outlook, Standing};
+use super::shed::Standing;
+use crate::batch::Outlook;
 use super::shadow::{Arrival, Quanta, ShadowBank, ShadowFleet, SHADOWS};
 
 /// Arrivals that a score remembers: about what resolves a difference of 1 %.
@@ -15,8 +16,8 @@ const CHOOSE_EVERY_NS: i64 = 500_000_000;
 /// The incumbent is kept unless beaten by this much.
 const INCUMBENT_BONUS: f64 = 1.002;
 /// Shadow 0, the safe one, is left only for a clear gain, and returned to for a small one.
-const LEAVE_SAFE: f64 = 1.005;
-const RETURN_SAFE: f64 = 1.0025;
+const LEAVE_SAFE: f64 = 1.01;
+const RETURN_SAFE: f64 = 1.005;
 /// Share of the scores that survives when the device turns out to be another.
 const KEEP_AFTER_SHIFT: f64 = 0.05;
 /// Around the incumbent, and itself.
@@ -167,7 +168,7 @@ fn is_near(a: Quanta, b: Quanta) -> bool {
 /// runs and one's own), five spread over all that could matter, five at and around the incumbent.
 /// With slow replicas, half of the last ten vary the quantum of those instead.
 fn targets(quantiles: &[f64; 5], chosen: Quanta, fleet: &ShadowFleet) -> [Quanta; SHADOWS] {
-    let half = |ns: f64| ns / LEFT / (1.02 + 0.4 * fleet.cost.spread);
+    let half = |ns: f64| ns / LEFT / (1.015 + 0.3 * fleet.cost.spread);
     let low = 1.4 * fleet.cost.intercept_ns;
     let high = half(quantiles[4]).max(low);
     let fast = if chosen.fast_ns > 0.0 { chosen.fast_ns } else { half(quantiles[0]) };

@@ -1,6 +1,7 @@
 //! The batch rule: which of the candidates, taken in key order, fill one batch.
 
 use super::cost::BatchCost;
+use crate::batch::{BatchReason, Limits};
 
 /// Most candidates that a pass steps over.
 pub const MAX_SKIPS: usize = 24;
@@ -8,45 +9,6 @@ pub const MAX_SKIPS: usize = 24;
 const SHORT_RATIO: f64 = 0.93;
 const SHRINK_RATIO: f64 = 0.93;
 const SLACKEN_RATIO: f64 = 1.02;
-
-/// Why a batch closed where it did. Values are those of `headway.v1.BatchReason`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum CloseReason {
-    /// All that was queued is in it.
-    QueueEmptied,
-    /// The limit on requests.
-    MaxRequests,
-    /// The limit on rows.
-    MaxRows,
-    /// The limit on units.
-    MaxUnits,
-    /// More would have cost a member its deadline.
-    Deadline,
-    /// More would have been longer than the quantum.
-    Quantum,
-    /// One request that is longer than the quantum by itself.
-    Oversized,
-}
-
-/// What one batch may hold; `u64::MAX` for no limit.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct BatchLimits {
-    /// Requests.
-    pub requests: u64,
-    /// Rows.
-    pub rows: u64,
-    /// Work units.
-    pub units: u64,
-}
-
-impl BatchLimits {
-    /// Limits as declared by a worker, where 0 means none.
-    #[must_use]
-    pub fn declared(requests: u64, rows: u64, units: u64) -> Self {
-        let open = |limit: u64| if limit == 0 { u64::MAX } else { limit };
-        Self { requests: open(requests), rows: open(rows), units: open(units) }
-    }
-}
 
 /// A queued request, as the rule sees it.
 #[derive(Clone, Copy, Debug)]
@@ -56,9 +18,11 @@ pub struct Candidate {
     /// Its work.
     pub units: u64,
     /// Its rows.
-    pub rows: u32,
+    pub rows: u64,
+    /// Most members of a batch that it joins.
+    pub max_companions: u64,
     /// Taken before all others, if it fits: owed by a floor.
-    pub owed: bool,
+    pub is_owed: bool,
     /// Whose it is; the rule does not look at it.
     pub handle: u32,
 }
@@ -67,7 +31,7 @@ pub struct Candidate {
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Choice {
     /// Why it ends where it does.
-    pub reason: CloseReason,
+    pub reason: BatchReason,
     /// Predicted device time.
     pub predicted_ns: f64,
     /// Its work.
@@ -84,7 +48,7 @@ pub struct Terms<'a> {
     /// Longest batch wanted.
     pub quantum_ns: f64,
     /// What the replica takes.
-    pub limits: BatchLimits,
+    pub limits: Limits,
 }
 
 /// Chooses a batch; `taken` gets the positions of its members in `candidates`.
@@ -107,7 +71,7 @@ pub fn choose(candidates: &[Candidate], terms: &Terms, taken: &mut Vec<usize>) -
 
 /// Units of the batch that key order alone would make: aiming for more would only demand more
 /// slack of the members than they need.
-fn reach(candidates: &[Candidate], limits: &BatchLimits) -> u64 {
+fn reach(candidates: &[Candidate], limits: &Limits) -> u64 {
     let most = usize::try_from(limits.requests).unwrap_or(usize::MAX);
     let units = candidates.iter().take(most).map(|candidate| candidate.units).sum::<u64>();
     units.min(limits.units)
@@ -121,7 +85,7 @@ fn tighten(
     choice: Choice,
     taken: &mut Vec<usize>,
 ) -> Choice {
-    if choice.reason != CloseReason::MaxRequests || choice.predicted_ns >= SHORT_RATIO * aim_ns {
+    if choice.reason != BatchReason::MaxRequests || choice.predicted_ns >= SHORT_RATIO * aim_ns {
         return choice;
     }
     fill(candidates, terms, SLACKEN_RATIO * choice.predicted_ns, taken).unwrap_or(choice)
@@ -133,20 +97,20 @@ fn alone(candidates: &[Candidate], terms: &Terms, taken: &mut Vec<usize>) -> Opt
     let fits = |candidate: &Candidate| {
         candidate.slack_ns >= terms.cost.of(candidate.units) * terms.cost.margin
             && candidate.units <= terms.limits.units
-            && u64::from(candidate.rows) <= terms.limits.rows
+            && candidate.rows <= terms.limits.rows
     };
     let at = candidates.iter().position(fits)?;
     taken.push(at);
     let predicted_ns = terms.cost.of(candidates[at].units);
     Some(Choice {
         reason: if predicted_ns > terms.quantum_ns {
-            CloseReason::Oversized
+            BatchReason::Oversized
         } else {
-            CloseReason::Deadline
+            BatchReason::Deadline
         },
         predicted_ns,
         units: candidates[at].units,
-        rows: u64::from(candidates[at].rows),
+        rows: candidates[at].rows,
     })
 }
 
@@ -161,33 +125,37 @@ fn fill(
     let cost = terms.cost;
     let need_ns = aim_ns * cost.margin;
     let mut batch =
-        Choice { reason: CloseReason::QueueEmptied, predicted_ns: 0.0, units: 0, rows: 0 };
+        Choice { reason: BatchReason::QueueEmptied, predicted_ns: 0.0, units: 0, rows: 0 };
     let mut skips = 0;
+    let mut most = terms.limits.requests;
     for (at, candidate) in candidates.iter().enumerate() {
         let misfit = if candidate.slack_ns < need_ns {
-            CloseReason::Deadline
+            BatchReason::Deadline
         } else if cost.of(batch.units + candidate.units) > aim_ns {
-            CloseReason::Quantum
+            BatchReason::Quantum
         } else if batch.units + candidate.units > terms.limits.units {
-            CloseReason::MaxUnits
-        } else if batch.rows + u64::from(candidate.rows) > terms.limits.rows {
-            CloseReason::MaxRows
+            BatchReason::MaxUnits
+        } else if batch.rows + candidate.rows > terms.limits.rows {
+            BatchReason::MaxRows
+        } else if taken.len() as u64 >= candidate.max_companions {
+            BatchReason::MaxRequests
         } else {
+            most = most.min(candidate.max_companions);
             batch.units += candidate.units;
-            batch.rows += u64::from(candidate.rows);
+            batch.rows += candidate.rows;
             taken.push(at);
-            if taken.len() as u64 >= terms.limits.requests {
+            if taken.len() as u64 >= most {
                 if at + 1 < candidates.len() {
-                    batch.reason = CloseReason::MaxRequests;
+                    batch.reason = BatchReason::MaxRequests;
                 }
                 break;
             }
             continue;
         };
-        if batch.reason == CloseReason::QueueEmptied {
+        if batch.reason == BatchReason::QueueEmptied {
             batch.reason = misfit;
         }
-        if !candidate.owed {
+        if !candidate.is_owed {
             skips += 1;
         }
         if skips > MAX_SKIPS {

@@ -1,4 +1,5 @@
 //! What operators can set. Everything else is learned.
+use crate::error::CoreError;
 
 /// Settings of the batch rule.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -16,9 +17,6 @@ pub struct PolicySettings {
     pub priority_weights: [f64; 3],
     /// Refuse on arrival what will not be served. Default true.
     pub shed_early: bool,
-    /// Work expected ahead of a request, as a multiple of the device time before its last
-    /// chance, above which it is refused. Default 1.05.
-    pub shed_ratio: f64,
     /// A quantum in nanoseconds that replaces the learned one; for experiments. 0: learned.
     pub fixed_quantum_ns: f64,
 }
@@ -32,8 +30,37 @@ impl Default for PolicySettings {
             bulk_max_share: 0.5,
             priority_weights: [4.0, 1.0, 0.25],
             shed_early: true,
-            shed_ratio: 1.05,
             fixed_quantum_ns: 0.0,
         }
+    }
+}
+
+impl PolicySettings {
+    /// Checks every bound.
+    ///
+    /// # Errors
+    /// The first setting that is out of range.
+    pub fn check(&self) -> Result<(), CoreError> {
+        let ratios = [
+            ("alpha", self.alpha, 1.0, "from 0 to 1"),
+            ("large_share", self.large_share, 0.5, "from 0 to 0.5"),
+            ("bulk_min_share", self.bulk_min_share, 0.5, "from 0 to 0.5"),
+            ("bulk_max_share", self.bulk_max_share, 1.0, "from 0 to 1"),
+        ];
+        for (name, value, most, expected) in ratios {
+            if !(0.0..=most).contains(&value) {
+                return Err(CoreError::argument(name, value, expected));
+            }
+        }
+        if self.priority_weights.iter().any(|weight| !(*weight > 0.0 && *weight <= 1e6)) {
+            let given = format!("{:?}", self.priority_weights);
+            let expected = "three numbers above 0 and at most 1e6";
+            return Err(CoreError::argument("priority_weights", given, expected));
+        }
+        if !(self.fixed_quantum_ns >= 0.0 && self.fixed_quantum_ns <= 1e15) {
+            let expected = "0 (learned) to 1e15";
+            return Err(CoreError::argument("fixed_quantum_ns", self.fixed_quantum_ns, expected));
+        }
+        Ok(())
     }
 }

@@ -6,8 +6,9 @@
 
 use super::cost::BatchCost;
 use super::index::Order;
-use super::shed::{Outlook, Standing};
-use super::select::{choose, BatchLimits, Candidate, Terms, MAX_SKIPS};
+use super::shed::Standing;
+use super::select::{choose, Candidate, Terms, MAX_SKIPS};
+use crate::batch::{Limits, Outlook};
 use crate::rng::Rng;
 
 /// Shadows that run side by side.
@@ -38,7 +39,7 @@ pub struct Arrival {
     /// Its work.
     pub units: u64,
     /// Its rows.
-    pub rows: u32,
+    pub rows: u64,
     /// What serving it in time counts.
     pub weight: f64,
     /// Its key relative to an average one.
@@ -74,7 +75,7 @@ pub struct ShadowFleet {
     /// Cost at speed 1.
     pub cost: BatchCost,
     /// Limits of one batch.
-    pub limits: BatchLimits,
+    pub limits: Limits,
     /// Speeds, fastest first; 1 to `MAX_DEVICES` of them.
     pub speeds: Vec<f64>,
     /// How many of them count as fast.
@@ -305,7 +306,7 @@ impl ShadowBank {
     }
 
     /// Collects the best that wait in a shadow.
-    fn gather(&mut self, at: usize, now_ns: i64, cost: &BatchCost, limits: &BatchLimits) {
+    fn gather(&mut self, at: usize, now_ns: i64, cost: &BatchCost, limits: &Limits) {
         let bit = 1u16 << at;
         let most = usize::try_from(limits.requests)
             .unwrap_or(MAX_CANDIDATES)
@@ -325,7 +326,8 @@ impl ShadowBank {
                 slack_ns,
                 units: arrival.units,
                 rows: arrival.rows,
-                owed: false,
+                max_companions: u64::MAX,
+                is_owed: false,
                 #[allow(clippy::cast_possible_truncation)]
                 handle: handle as u32,
             });

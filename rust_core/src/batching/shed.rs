@@ -2,6 +2,7 @@
 
 use super::cost::BatchCost;
 use super::forecast::ArrivalForecast;
+use crate::batch::Outlook;
 
 /// Offered load, as a share of capacity, below which nothing is refused; and its memory.
 const LEAST_LOAD: f64 = 1.0;
@@ -16,15 +17,6 @@ const LINE_BOUNDS: (f64, f64) = (1.0, 4.0);
 const LINE_STEP: f64 = 0.02;
 /// Weight of a new batch in the usual batch duration.
 const BATCH_STEP: f64 = 0.1;
-
-/// When devices come free, as seen by an arrival.
-#[derive(Clone, Copy, Debug)]
-pub struct Outlook {
-    /// Mean time until a replica is free; 0 for idle ones.
-    pub free_in_ns: f64,
-    /// Sum of the replicas' speeds.
-    pub speed: f64,
-}
 
 /// What is known of an arrival when it is judged.
 #[derive(Clone, Copy, Debug)]
@@ -46,6 +38,8 @@ pub struct Prospect {
     pub ratio: f64,
     /// Time in which what is ahead and coming would be done.
     pub clear_ns: f64,
+    /// Device time before its last chance.
+    pub room_ns: f64,
 }
 
 /// What an arrival is judged by, besides its own standing.
@@ -59,6 +53,20 @@ pub struct Terms {
     pub max_requests: f64,
     /// Mean relative deadline.
     pub tau_ns: f64,
+}
+
+impl Terms {
+    /// Least device time of a request: in a batch that is full.
+    #[must_use]
+    pub fn least_ns(&self, units: u64) -> f64 {
+        self.cost.slope_ns * units as f64 + self.cost.intercept_ns / self.max_requests
+    }
+
+    /// Its share of a batch as long as the quantum.
+    #[must_use]
+    pub fn usual_ns(&self, units: u64) -> f64 {
+        self.cost.of_many(1.0, units as f64, self.quantum_ns, self.max_requests)
+    }
 }
 
 /// Judges arrivals and learns how strictly to.
@@ -159,6 +167,7 @@ impl Shedder {
         Prospect {
             ratio: if room_ns > 0.0 { work_ns / room_ns } else { f64::INFINITY },
             clear_ns: outlook.free_in_ns + work_ns / outlook.speed,
+            room_ns,
         }
     }
 

@@ -1,122 +1,146 @@
-//! The production policy in the simulator.
+//! The production scheduler in the simulator: the very object that the gateway drives.
 
 use super::engine::{Device, Dispatch, FleetState, SimPolicy};
 use super::trace::Trace;
-use crate::batching::cost::BatchCost;
-use crate::batching::learned::LearnedCost;
-use crate::batching::placement::SpeedTable;
-use crate::batching::policy::{BatchPolicy, Handle, Item, Lane, Target};
-use crate::batching::select::BatchLimits;
-use crate::batching::shed::Outlook;
 use crate::batching::settings::PolicySettings;
+use crate::check::MAX_LIVE;
+use crate::cost::Affine;
+use crate::error::CoreError;
+use crate::scheduler::{
+    BatchOutcome, Condition, Offer, PoolStats, ReplicaLimits, Report, Scheduler,
+};
 
-const GONE: Handle = Handle::MAX;
-/// Batches between two updates of the policy's view of the fleet.
-const FLEET_EVERY: u64 = 16;
+/// Identifier of the one pool, model and tenant of a simulation.
+const ONLY: i64 = 0;
 
-/// Headway's policy, with a learned or a known cost.
+/// How the scheduler is set up.
+#[derive(Clone, Debug)]
+pub struct HeadwaySetup {
+    /// What operators can set.
+    pub settings: PolicySettings,
+    /// What it believes of the device at the start.
+    pub prior: Affine,
+    /// False keeps the prior: batches are reported without their times.
+    pub is_learning: bool,
+    /// Bound of the queue.
+    pub max_queued_requests: i64,
+    /// Seed of its choices.
+    pub seed: u64,
+}
+
+/// Headway's scheduler, serving one model with one pool.
 pub struct HeadwayPolicy<'a> {
     trace: &'a Trace,
-    policy: BatchPolicy,
-    cost: LearnedCost,
-    known: Option<BatchCost>,
-    speeds: SpeedTable,
+    scheduler: Scheduler,
+    pool: i64,
+    replicas: Vec<i64>,
+    /// Ticket of each request.
+    tickets: Vec<u64>,
+    /// Request of each slot of a ticket.
+    ids: Vec<u32>,
+    /// Batch on each replica.
+    batches: Vec<u64>,
     present: Vec<bool>,
-    limits: BatchLimits,
-    handles: Vec<Handle>,
-    completions: u64,
-    free_at_ns: Vec<f64>,
+    is_learning: bool,
 }
 
 impl<'a> HeadwayPolicy<'a> {
-    /// The policy for a fleet; `prior` is what it believes of the device at the start, and
-    /// `known` keeps it from learning.
-    #[must_use]
+    /// A scheduler for a fleet.
+    ///
+    /// # Errors
+    /// A setup out of the scheduler's bounds.
     pub fn new(
         trace: &'a Trace,
-        settings: PolicySettings,
         device: &Device,
-        num_replicas: usize,
-        prior: (f64, f64),
-        known: bool,
-        seed: u64,
-    ) -> Self {
-        let limits =
-            BatchLimits::declared(device.max_requests, device.max_rows, device.max_units);
-        let cost = LearnedCost::new(prior.0, prior.1);
-        let exact =
-            BatchCost::new(device.intercept_ns, device.slope_ns, device.noise / 3f64.sqrt());
-        let first = BatchCost::new(prior.0, prior.1, cost.residual_ratio());
-        let mut policy =
-            BatchPolicy::new(settings, if known { exact } else { first }, seed);
-        policy.set_fleet(&vec![1.0; num_replicas], limits);
-        Self {
+        replicas: usize,
+        setup: &HeadwaySetup,
+    ) -> Result<Self, CoreError> {
+        let max_live = MAX_LIVE.min(setup.max_queued_requests.saturating_mul(2).max(65536));
+        let mut scheduler = Scheduler::new(setup.seed, max_live, 3)?;
+        scheduler.add_tenant(0, f64::INFINITY, f64::INFINITY)?;
+        let model = scheduler.add_model(0);
+        let pool = scheduler.add_pool(setup.max_queued_requests, 1 << 60, setup.prior)?;
+        scheduler.set_policy(pool, &setup.settings)?;
+        scheduler.set_split(model, &[pool], &[1.0])?;
+        let limits = ReplicaLimits {
+            max_outstanding: 1,
+            max_requests: device.max_requests.cast_signed(),
+            max_rows: device.max_rows.cast_signed(),
+            max_units: device.max_units.cast_signed(),
+        };
+        let mut handles = Vec::new();
+        for _ in 0..replicas {
+            let replica = scheduler.add_replica(0, pool, &limits)?;
+            scheduler.set_replica_condition(0, replica, Condition::Ready)?;
+            handles.push(replica);
+        }
+        Ok(Self {
             trace,
-            policy,
-            cost,
-            known: known.then_some(exact),
-            speeds: SpeedTable::new(num_replicas),
-            present: vec![true; num_replicas],
-            limits,
-            handles: vec![GONE; trace.rows.len()],
-            completions: 0,
-            free_at_ns: vec![0.0; num_replicas],
-        }
+            scheduler,
+            pool,
+            replicas: handles,
+            tickets: vec![0; trace.rows.len()],
+            ids: Vec::new(),
+            batches: vec![0; replicas],
+            present: vec![true; replicas],
+            is_learning: setup.is_learning,
+        })
     }
 
-    /// The policy inside.
+    /// The pool as it is now.
     #[must_use]
-    pub fn policy(&self) -> &BatchPolicy {
-        &self.policy
+    pub fn stats(&self) -> Option<PoolStats> {
+        self.scheduler.pool_stats(self.pool).ok()
     }
 
-    fn outlook(&self, now_ns: i64, state: &FleetState) -> Outlook {
-        let (mut free_in_ns, mut speed, mut num) = (0.0, 0.0, 0.0);
-        for replica in (0..state.free.len()).filter(|replica| state.present[*replica]) {
-            if !state.free[replica] {
-                free_in_ns += (self.free_at_ns[replica] - now_ns as f64).max(0.0);
+    /// A replica that is taken away finishes its batch and gets no more.
+    fn follow(&mut self, now_ns: i64, state: &FleetState) {
+        for replica in 0..self.present.len() {
+            if self.present[replica] != state.present[replica] {
+                self.present[replica] = state.present[replica];
+                let condition =
+                    if self.present[replica] { Condition::Ready } else { Condition::Draining };
+                let handle = self.replicas[replica];
+                let _ = self.scheduler.set_replica_condition(now_ns, handle, condition);
             }
-            speed += self.speeds.speed(replica);
-            num += 1.0;
         }
-        Outlook { free_in_ns: free_in_ns / f64::max(num, 1.0), speed: f64::max(speed, 0.01) }
     }
+}
 
-    fn refresh_fleet(&mut self) {
-        let speeds: Vec<f64> = (0..self.present.len())
-            .filter(|replica| self.present[*replica])
-            .map(|replica| self.speeds.speed(replica))
-            .collect();
-        self.policy.set_fleet(&speeds, self.limits);
-    }
+/// Slot part of a ticket: small, and unique among live requests.
+#[allow(clippy::cast_possible_truncation)] // masked
+fn slot(ticket: u64) -> usize {
+    (ticket & ((1 << 24) - 1)) as usize
 }
 
 impl SimPolicy for HeadwayPolicy<'_> {
     fn arrive(&mut self, now_ns: i64, id: u32, state: &FleetState) -> bool {
-        if state.present != self.present {
-            self.present.clone_from(&state.present);
-            self.refresh_fleet();
-        }
+        self.follow(now_ns, state);
         let row = &self.trace.rows[id as usize];
-        let item = Item {
-            slot: id,
-            units: row.units,
-            rows: row.rows,
+        let offer = Offer {
+            tenant: ONLY,
+            model: ONLY,
+            pool: self.pool,
+            key_hash: u64::from(row.tenant),
+            units: row.units.cast_signed(),
+            rows: i64::from(row.rows),
             deadline_ns: row.at_ns + row.deadline_ns,
+            priority: i64::from(row.priority),
+            lane: i64::from(row.lane),
             weight: row.weight,
-            lane: if row.lane == 2 { Lane::Bulk } else { Lane::Interactive },
-            priority: row.priority,
         };
-        if self.policy.judge(now_ns, &item, &self.outlook(now_ns, state)).is_some() {
-            return false;
+        let Ok(Ok(ticket)) = self.scheduler.offer(now_ns, &offer) else { return false };
+        self.tickets[id as usize] = ticket;
+        if self.ids.len() <= slot(ticket) {
+            self.ids.resize(slot(ticket) + 1, 0);
         }
-        self.handles[id as usize] = self.policy.insert(now_ns, item);
+        self.ids[slot(ticket)] = id;
         true
     }
 
-    fn cancel(&mut self, _now_ns: i64, id: u32) {
-        let handle = std::mem::replace(&mut self.handles[id as usize], GONE);
-        self.policy.remove(handle);
+    fn cancel(&mut self, now_ns: i64, id: u32) {
+        let ticket = self.tickets[id as usize].cast_signed();
+        let _ = self.scheduler.cancel(now_ns, ticket);
     }
 
     fn form(
@@ -125,52 +149,29 @@ impl SimPolicy for HeadwayPolicy<'_> {
         state: &FleetState,
         members: &mut Vec<u32>,
     ) -> Option<Dispatch> {
-        let mut free: Vec<usize> = (0..state.free.len())
-            .filter(|replica| state.free[*replica] && state.present[*replica])
-            .collect();
-        free.sort_by(|a, b| self.speeds.speed(*b).total_cmp(&self.speeds.speed(*a)));
-        for replica in free {
-            let target = Target { speed: self.speeds.speed(replica), limits: self.limits };
-            if let Some(formed) = self.policy.form(now_ns, &target, members) {
-                self.free_at_ns[replica] = now_ns as f64 + formed.predicted_ns;
-                for id in members.iter() {
-                    self.handles[*id as usize] = GONE;
-                }
-                return Some(Dispatch { replica });
-            }
-        }
-        None
+        self.follow(now_ns, state);
+        let batch = self.scheduler.form_batch(now_ns, self.pool).ok()??;
+        members.extend(batch.tickets.iter().map(|ticket| self.ids[slot(*ticket)]));
+        let handle = batch.replica.cast_signed();
+        let replica = self.replicas.iter().position(|replica| *replica == handle)?;
+        self.batches[replica] = batch.id;
+        Some(Dispatch { replica })
     }
 
-    fn complete(&mut self, now_ns: i64, replica: usize, units: u64, took_ns: f64) {
-        self.completions += 1;
-        if let Some(cost) = self.known {
-            self.policy.observe(now_ns, took_ns, cost, false);
-            return;
-        }
-        let speed = self.speeds.speed(replica);
-        let predicted_ns = self.cost.intercept_ns() + self.cost.slope_ns() * units as f64;
-        let shifted = self.cost.observe(units, took_ns * speed);
-        self.speeds.observe(replica, predicted_ns / speed / took_ns);
-        let cost = BatchCost::new(
-            self.cost.intercept_ns(),
-            self.cost.slope_ns(),
-            self.cost.residual_ratio(),
-        );
-        self.policy.observe(now_ns, took_ns, cost, shifted);
-        if self.completions % FLEET_EVERY == 0 && self.present.len() > 1 {
-            self.refresh_fleet();
-        }
+    #[allow(clippy::cast_possible_truncation)] // device times are far below 2^53
+    fn complete(&mut self, now_ns: i64, replica: usize, _units: u64, took_ns: f64) {
+        let device_ns = if self.is_learning { (took_ns as i64).max(1) } else { 0 };
+        let report = Report { device_ns, ..Report::bare(BatchOutcome::Ok) };
+        let _ = self.scheduler.complete(now_ns, self.batches[replica].cast_signed(), &report);
     }
 
     fn expire(&mut self, now_ns: i64, dropped: &mut Vec<u32>) {
-        self.policy.take_hopeless(now_ns, dropped);
-        for id in dropped.iter() {
-            self.handles[*id as usize] = GONE;
+        if let Ok(ended) = self.scheduler.expire(now_ns) {
+            dropped.extend(ended.iter().map(|ended| self.ids[slot(ended.ticket)]));
         }
     }
 
-    fn wake_at_ns(&self, now_ns: i64) -> Option<i64> {
-        self.policy.next_hopeless_ns(now_ns)
+    fn wake_at_ns(&self, _now_ns: i64) -> Option<i64> {
+        self.scheduler.next_event_ns()
     }
 }

@@ -1,0 +1,1 @@
+"""Admission: what a request weighs, and what a refusal means."""

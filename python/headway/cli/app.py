@@ -1,0 +1,50 @@
+"""The command tree. Importing it loads no part of Headway that a command does not need."""
+
+import sys
+from typing import NoReturn
+
+import typer
+
+from headway.cli import gateway, infer, key, loadtest, serve, version, worker
+from headway.cli.config import config
+
+EPILOG = """
+[bold]Start here[/bold]
+
+headway serve
+[dim]# and, elsewhere[/dim]
+headway infer "the tide turns"
+headway loadtest --clients 32 --seconds 20
+"""
+
+RUN = "Run"
+USE = "Use"
+SET_UP = "Set up"
+
+app = typer.Typer(
+    name="headway",
+    help="Serve machine-learning models to a deadline.",
+    epilog=EPILOG,
+    no_args_is_help=True,
+    rich_markup_mode="rich",
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
+)
+app.command(epilog=serve.EPILOG, rich_help_panel=RUN)(serve.serve)
+app.command(epilog=gateway.EPILOG, rich_help_panel=RUN)(gateway.gateway)
+app.command(epilog=worker.EPILOG, rich_help_panel=RUN)(worker.worker)
+app.command(epilog=infer.EPILOG, rich_help_panel=USE)(infer.infer)
+app.command(epilog=loadtest.EPILOG, rich_help_panel=USE)(loadtest.loadtest)
+app.add_typer(config, name="config", rich_help_panel=SET_UP)
+app.add_typer(key.keys, name="key", rich_help_panel=SET_UP)
+app.command(rich_help_panel=SET_UP)(version.version)
+
+
+def main() -> NoReturn:
+    """Runs the command line and ends the process."""
+    try:
+        app()
+    except KeyboardInterrupt:  # before a command had begun
+        sys.exit(130)
+    sys.exit(0)

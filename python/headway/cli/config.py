@@ -1,0 +1,132 @@
+"""``headway config``."""
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from headway.cli import options
+from headway.cli.exits import Exit, command
+
+if TYPE_CHECKING:
+    from headway.config import Section
+    from headway.config.layers import KeyPath, Layers
+
+EPILOG = """
+[bold]Examples[/bold]
+
+headway config check headway.toml
+HEADWAY_GATEWAY__PORT=6000 headway config show --config headway.toml
+"""
+
+config = typer.Typer(
+    help="Check and show the configuration.",
+    no_args_is_help=True,
+    rich_markup_mode="rich",
+    add_completion=False,
+)
+
+ConfigArgument = Annotated[
+    Path | None,
+    typer.Argument(
+        metavar="[FILE]",
+        envvar="HEADWAY_CONFIG",
+        help="TOML file. [dim]Default: HEADWAY_CONFIG, else only the environment.[/dim]",
+        show_default=False,
+        show_envvar=False,
+    ),
+]
+
+
+@config.command(epilog=EPILOG)
+@command
+def check(file: ConfigArgument = None) -> None:
+    """Check a file and the environment; leave with 64 if something is wrong.
+
+    Sections that are neither in the file nor in the environment are not checked.
+    """
+    from headway.config import SECTIONS, read_layers, validate
+
+    layers = read_layers(file)
+    present = [section for section in SECTIONS if section in layers.merged()]
+    validate(layers, present)
+    what = ", ".join(present) if present else "nothing is set, all defaults"
+    print(f"{file or 'environment'}: ok ({what})")
+
+
+@config.command(epilog=EPILOG)
+@command
+def show(config: options.ConfigFile = None, as_json: options.AsJson = False) -> int:
+    """Show every setting, its value, and where it comes from. Secrets are masked.
+
+    A section that cannot work is told with what is wrong; the command leaves with 64 if it is
+    set somewhere, rather than just missing.
+    """
+    from headway.config import SECTIONS, read_layers
+
+    layers = read_layers(config)
+    sections: dict[str, list[dict[str, Any]] | str] = {
+        section: _section_rows(section, layers) for section in SECTIONS
+    }
+    problems = {name: rows for name, rows in sections.items() if isinstance(rows, str)}
+    if as_json:
+        rows = [row for rows in sections.values() if not isinstance(rows, str) for row in rows]
+        print(json.dumps({"settings": rows, "problems": problems}, indent=2))
+    else:
+        _print_rows(sections)
+    return Exit.CONFIG if set(problems) & set(layers.merged()) else Exit.OK
+
+
+def _section_rows(section: "Section", layers: "Layers") -> list[dict[str, Any]] | str:
+    """Rows of key, value and source; or what is wrong with the section."""
+    from headway.config import validate
+    from headway.config.layers import leaves
+    from headway.errors import ConfigError
+
+    try:
+        settings = getattr(validate(layers, [section]), section)
+    except ConfigError as error:
+        return str(error)
+    tree = {section: settings.model_dump()}
+    return [_row(path, value, layers) for path, value in leaves(tree)]
+
+
+def _row(path: "KeyPath", value: object, layers: "Layers") -> dict[str, Any]:
+    from headway.config.layers import dotted
+
+    layer = layers.origin(path)
+    return {
+        "key": dotted(path),
+        "value": _shown(str(path[-1]), value),
+        "source": layer.kind if layer else "default",
+        "name": layer.name_of(path) if layer else None,
+    }
+
+
+def _shown(name: str, value: object) -> object:
+    from pydantic import SecretStr
+
+    from headway.telemetry.logging import MASK, is_secret
+
+    if value is None or isinstance(value, bool | int | float):
+        return value
+    if isinstance(value, SecretStr) or is_secret(name):
+        return MASK
+    if isinstance(value, Mapping):
+        return {key: _shown(str(key), inner) for key, inner in value.items()}
+    if isinstance(value, list | tuple):
+        return [_shown(name, inner) for inner in value]
+    return str(value)
+
+
+def _print_rows(sections: Mapping[str, list[dict[str, Any]] | str]) -> None:
+    """One setting a line, ``key = value  # source``, so that it can be searched and cut."""
+    for rows in sections.values():
+        for row in rows if not isinstance(rows, str) else ():
+            source = row["source"] if row["name"] is None else f"{row['source']} {row['name']}"
+            print(f"{row['key']} = {json.dumps(row['value'])}  # {source}")
+    for section, problem in sections.items():
+        if isinstance(problem, str):
+            print(f"\n{section} is not usable as it is:\n{problem}")

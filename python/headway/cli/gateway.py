@@ -1,0 +1,122 @@
+"""``headway gateway``."""
+
+from typing import Annotated, Literal
+
+import typer
+
+from headway.cli import options
+from headway.cli.exits import command
+
+EPILOG = """
+[bold]Examples[/bold]
+
+[dim]# A trial on loopback; no keys are asked for[/dim]
+headway gateway --insecure-no-auth
+
+[dim]# As configured, on other ports[/dim]
+headway gateway --config headway.toml --port 6000 --control-port 6001
+
+Every setting has a key: `headway config show` lists them with their values and where they come
+from. A key gateway.port is HEADWAY_GATEWAY__PORT in the environment.
+"""
+
+
+@command
+def gateway(
+    config: options.ConfigFile = None,
+    host: Annotated[
+        str | None,
+        typer.Option(
+            metavar="ADDRESS",
+            help="Address of the data port. [dim]Default: 127.0.0.1.[/dim]",
+            rich_help_panel=options.PORTS,
+        ),
+    ] = None,
+    port: Annotated[
+        int | None,
+        typer.Option(
+            metavar="N",
+            help="Data port: inference. 0: any free one. [dim]Default: 50051.[/dim]",
+            rich_help_panel=options.PORTS,
+        ),
+    ] = None,
+    control_host: Annotated[
+        str | None,
+        typer.Option(
+            metavar="ADDRESS",
+            help="Address of the control port. [dim]Default: 127.0.0.1.[/dim]",
+            rich_help_panel=options.PORTS,
+        ),
+    ] = None,
+    control_port: Annotated[
+        int | None,
+        typer.Option(
+            metavar="N",
+            help="Control port: operators and workers. 0: any. [dim]Default: 50052.[/dim]",
+            rich_help_panel=options.PORTS,
+        ),
+    ] = None,
+    http_host: Annotated[
+        str | None,
+        typer.Option(
+            metavar="ADDRESS",
+            help="Address of the HTTP port. [dim]Default: 127.0.0.1.[/dim]",
+            rich_help_panel=options.PORTS,
+        ),
+    ] = None,
+    http_port: Annotated[
+        int | None,
+        typer.Option(
+            metavar="N",
+            help="/metrics, /healthz, /readyz. 0: any. [dim]Default: 9100.[/dim]",
+            rich_help_panel=options.PORTS,
+        ),
+    ] = None,
+    transport: Annotated[
+        Literal["native", "grpcio"] | None,
+        typer.Option(
+            help="Server of the data port. [dim]Default: native.[/dim]",
+            rich_help_panel=options.PORTS,
+        ),
+    ] = None,
+    insecure_no_auth: Annotated[
+        bool,
+        typer.Option(
+            "--insecure-no-auth",
+            help="Ask for no API keys and no fleet token. For trials on loopback.",
+        ),
+    ] = False,
+    address_file: options.AddressFile = None,
+    drain_seconds: options.DrainSeconds = None,
+    log_level: options.LogLevel = None,
+    log_format: options.LogFormat = None,
+    seed: options.Seed = None,
+    parent_pid: options.ParentPid = None,
+) -> int:
+    """Run a gateway: it takes requests, schedules them, and sends them to workers.
+
+    SIGTERM or Ctrl-C drains it: new requests are refused, old ones finish.
+    """
+    from headway.cli.parent import end_with
+    from headway.config import load_gateway, read_layers
+    from headway.gateway.main import run
+
+    if parent_pid is not None:
+        end_with(parent_pid)
+    flags = {
+        "host": host,
+        "port": port,
+        "control_host": control_host,
+        "control_port": control_port,
+        "http_host": http_host,
+        "http_port": http_port,
+        "transport": transport,
+        "insecure_no_auth": insecure_no_auth or None,
+        "address_file": address_file,
+        "drain_seconds": drain_seconds,
+        "log_level": log_level,
+        "log_format": log_format,
+        "seed": seed,
+    }
+    layers = read_layers(config, {f"gateway.{name}": value for name, value in flags.items()})
+    return run(load_gateway(layers))

@@ -1,0 +1,121 @@
+"""``headway infer``."""
+
+import sys
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from headway.cli import options
+from headway.cli.exits import EXIT_CODES_HELP, code_of, command, error_as_json, tell, usage
+
+if TYPE_CHECKING:
+    from headway.v1.inference_pb2 import InferRequest, InferResponse
+
+EPILOG = f"""
+[bold]Examples[/bold]
+
+headway infer "the tide turns"
+
+[dim]# Rows of one request; their likeness is shown[/dim]
+headway infer "a man is eating" "someone has a meal" "the stock market fell"
+
+[dim]# One row a line from a file, within 200 ms, for a program[/dim]
+headway infer - --deadline-ms 200 --json < lines.txt
+
+{EXIT_CODES_HELP}
+"""
+
+
+@command
+def infer(
+    text: Annotated[
+        list[str],
+        typer.Argument(
+            metavar="TEXT...",
+            help="What to run. Several are the rows of one request. -: one row a line from "
+            "standard input.",
+            show_default=False,
+        ),
+    ],
+    address: options.Address = "127.0.0.1:50051",
+    api_key: options.ApiKey = None,
+    model: options.Model = "",
+    version: options.Version = "",
+    deadline_ms: Annotated[
+        float | None,
+        typer.Option(
+            metavar="MS",
+            min=0.001,
+            help="Deadline of the call, in ms; it is the deadline of the work. "
+            "[dim]Default: the model's.[/dim]",
+        ),
+    ] = None,
+    priority: options.Priority = "standard",
+    lane: options.Lane = "interactive",
+    session_key: Annotated[
+        str,
+        typer.Option(
+            metavar="TEXT",
+            help="Requests with the same key see the same version while the traffic split allows. "
+            "[dim]Default: none.[/dim]",
+            show_default=False,
+        ),
+    ] = "",
+    as_json: options.AsJson = False,
+) -> int:
+    """Send a text to a model; print the answer and the decisions behind it."""
+    import asyncio
+
+    from headway.client import text_input
+    from headway.errors import HeadwayError
+    from headway.v1.inference_pb2 import InferRequest
+
+    texts = _lines() if text == ["-"] else text
+    if not texts:
+        usage("standard input has no line with text")
+    request = InferRequest(
+        model=model,
+        version=version,
+        input=text_input(*texts),
+        session_key=session_key,
+        priority=f"PRIORITY_{priority.upper()}",
+        lane=f"LANE_{lane.upper()}",
+    )
+    timeout_s = None if deadline_ms is None else deadline_ms / 1000
+    try:
+        response, round_trip_ns = asyncio.run(_call(request, address, api_key, timeout_s))
+    except HeadwayError as error:
+        print(error_as_json(error)) if as_json else tell(error)
+        return code_of(error)
+    _show(response, round_trip_ns, as_json)
+    return 0
+
+
+async def _call(
+    request: "InferRequest", address: str, api_key: str | None, timeout_s: float | None
+) -> "tuple[InferResponse, int]":
+    from headway.client import Client
+    from headway.clock import SystemClock
+
+    clock = SystemClock()
+    async with Client(address, api_key=api_key) as client:
+        sent_ns = clock.now_ns()
+        response = await client.infer(request, timeout_s=timeout_s)
+        return response, clock.now_ns() - sent_ns
+
+
+def _show(response: "InferResponse", round_trip_ns: int, as_json: bool) -> None:
+    import json
+
+    from headway.cli import answer
+
+    if as_json:
+        print(json.dumps(answer.as_json(response, round_trip_ns)))
+        return
+    from rich.console import Console
+
+    Console(highlight=False).print(answer.as_panel(response, round_trip_ns))
+
+
+def _lines() -> list[str]:
+    return [line for line in sys.stdin.read().splitlines() if line.strip()]

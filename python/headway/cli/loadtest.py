@@ -1,0 +1,287 @@
+"""``headway loadtest``."""
+
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, Literal
+
+import typer
+
+from headway.cli import options
+from headway.cli.exits import EXIT_CODES_HELP, Exit, command, usage
+
+if TYPE_CHECKING:
+    from asyncio import AbstractEventLoop
+    from collections.abc import Callable, Coroutine
+
+    from headway.loadtest import LoadPlan, LoadReport, LoadRun, SizeDistribution
+    from headway.v1.inference_pb2 import InferRequest
+
+LOAD = "Load"
+REQUESTS = "Requests"
+
+EPILOG = f"""
+[bold]Examples[/bold]
+
+[dim]# 32 clients, each sending its next request once the last is answered[/dim]
+headway loadtest --clients 32 --seconds 20
+
+[dim]# 200 requests a second whether or not they are answered, 30 % of them urgent[/dim]
+headway loadtest --rate 200 --deadline-mix 120ms:0.3,900ms:0.7 --seconds 60
+
+[dim]# The same for a program, over one multiplexed stream a channel[/dim]
+headway loadtest --rate 200 --stream-mode many --json report.json
+
+Goodput is the share of offered requests that were answered within their deadline. In an open loop
+(--rate) latency counts from the instant a request was due, so a stall is measured in full.
+
+{EXIT_CODES_HELP}
+"""
+
+
+@command
+def loadtest(
+    address: options.Address = "127.0.0.1:50051",
+    api_key: options.ApiKey = None,
+    clients: Annotated[
+        int | None,
+        typer.Option(
+            metavar="N",
+            min=1,
+            help="Closed loop: so many requests in flight. [dim]Default: 32, without --rate.[/dim]",
+            rich_help_panel=LOAD,
+        ),
+    ] = None,
+    rate: Annotated[
+        float | None,
+        typer.Option(
+            metavar="PER_S",
+            min=0.001,
+            help="Open loop: requests offered a second. [dim]Default: a closed loop.[/dim]",
+            rich_help_panel=LOAD,
+        ),
+    ] = None,
+    arrivals: Annotated[
+        Literal["poisson", "constant"],
+        typer.Option(help="Open loop: random gaps, or equal ones.", rich_help_panel=LOAD),
+    ] = "poisson",
+    seconds: Annotated[
+        float,
+        typer.Option(
+            metavar="S", min=0.1, help="Length of the measured part, in s.", rich_help_panel=LOAD
+        ),
+    ] = 10,
+    warmup: Annotated[
+        float,
+        typer.Option(
+            metavar="S",
+            min=0,
+            help="Length of the part before it, sent but not counted, in s.",
+            rich_help_panel=LOAD,
+        ),
+    ] = 1,
+    max_in_flight: Annotated[
+        int,
+        typer.Option(
+            metavar="N",
+            min=1,
+            help="Open loop: what goes beyond is not sent, and reported as dropped_by_client.",
+            rich_help_panel=LOAD,
+        ),
+    ] = 4096,
+    channels: Annotated[
+        int,
+        typer.Option(metavar="N", min=1, max=64, help="Connections.", rich_help_panel=LOAD),
+    ] = 2,
+    stream_mode: Annotated[
+        Literal["unary", "many"],
+        typer.Option(
+            help="A call for each request, or all on one InferMany stream a channel.",
+            rich_help_panel=LOAD,
+        ),
+    ] = "unary",
+    deadline_mix: Annotated[
+        str,
+        typer.Option(
+            metavar="D:SHARE,...",
+            help="Deadlines and their shares (120ms:0.3,900ms:0.7), or one deadline.",
+            rich_help_panel=REQUESTS,
+        ),
+    ] = "5s",
+    size: Annotated[
+        str,
+        typer.Option(
+            metavar="SIZE",
+            help="Work units of a request, 4 bytes of text each: fixed:N, uniform:LEAST,MOST or "
+            "lognormal:MU,SIGMA,LEAST,MOST.",
+            rich_help_panel=REQUESTS,
+        ),
+    ] = "lognormal:4.8,0.9,16,4096",
+    text: Annotated[
+        str | None,
+        typer.Option(
+            metavar="TEXT",
+            help="Send this instead. [dim]Default: texts of --size.[/dim]",
+            rich_help_panel=REQUESTS,
+        ),
+    ] = None,
+    model: options.Model = "",
+    version: options.Version = "",
+    priority: options.Priority = "standard",
+    lane: options.Lane = "interactive",
+    seed: Annotated[
+        int | None,
+        typer.Option(metavar="N", help="Replays a load. [dim]Default: drawn, and reported.[/dim]"),
+    ] = None,
+    json_to: Annotated[
+        str | None,
+        typer.Option(
+            "--json",
+            metavar="FILE",
+            help="Write the report as JSON; - for standard output. [dim]Default: a table.[/dim]",
+        ),
+    ] = None,
+) -> int:
+    """Lay load on a gateway and measure what comes back.
+
+    Leaves with 0 if anything was answered.
+    """
+    from headway.client import text_input
+    from headway.loadtest import LoadPlan, parse_deadline_mix, parse_size
+    from headway.v1.inference_pb2 import InferRequest
+
+    if rate is not None and clients is not None:
+        usage("--rate lays on an open loop and --clients a closed one; give one of them")
+    try:
+        mix, distribution = parse_deadline_mix(deadline_mix), parse_size(size)
+    except ValueError as error:
+        usage(str(error))
+    plan = LoadPlan(
+        mix,
+        seconds=seconds,
+        warmup_seconds=warmup,
+        rate_per_s=rate,
+        arrivals=arrivals,
+        clients=clients or 32,
+        max_in_flight=max_in_flight,
+    )
+    template = InferRequest(
+        model=model,
+        version=version,
+        input=None if text is None else text_input(text),
+        priority=f"PRIORITY_{priority.upper()}",
+        lane=f"LANE_{lane.upper()}",
+    )
+    run = _Session(address, api_key, channels, stream_mode == "many", plan, template, distribution)
+    return run.execute(seed, json_to)
+
+
+class _Session:
+    """One load test as the command line runs it."""
+
+    def __init__(
+        self,
+        address: str,
+        api_key: str | None,
+        num_channels: int,
+        many: bool,
+        plan: "LoadPlan",
+        template: "InferRequest",
+        size: "SizeDistribution",
+    ) -> None:
+        self._address = address
+        self._api_key = api_key
+        self._num_channels = num_channels
+        self._many = many
+        self._plan = plan
+        self._template = template
+        self._size = size
+
+    def execute(self, seed: int | None, json_to: str | None) -> int:
+        """Runs it, reports it, and returns the exit code."""
+        from headway.loadtest import report
+        from headway.rng import fresh_root
+
+        root = fresh_root() if seed is None else seed
+        run, interrupted = _run_loop(self._measure(root))
+        result = report(run)
+        _write(result, root, run, json_to)
+        if interrupted:
+            return Exit.INTERRUPTED
+        if result.ok:
+            return Exit.OK
+        return Exit.UNAVAILABLE if set(result.errors) == {"UNREACHABLE"} else Exit.FAILED
+
+    async def _measure(self, root: int) -> "tuple[LoadRun, bool]":
+        import asyncio
+
+        from headway.cli.load_view import show_progress
+        from headway.client import Client, ManyStream
+        from headway.clock import SystemClock
+        from headway.loadtest import LoadRun, Workload
+        from headway.rng import SeedTree
+
+        seeds = SeedTree(root)
+        connect = ManyStream if self._many else Client
+        callers = [connect(self._address, api_key=self._api_key) for _ in range(self._num_channels)]
+        workload = Workload(
+            self._template, size=self._size, deadlines=self._plan.deadlines, seeds=seeds
+        )
+        clock = SystemClock()
+        run = LoadRun(
+            self._plan, workload, callers, clock=clock, arrivals_rng=seeds.stream("arrivals")
+        )
+        interrupted = False
+        view = asyncio.ensure_future(show_progress(run, clock))
+        try:
+            await run.run()
+        except asyncio.CancelledError:
+            interrupted = True
+        view.cancel()
+        await asyncio.wait([view])
+        for caller in callers:
+            await caller.close()
+        return run, interrupted
+
+
+def _run_loop(
+    measure: "Coroutine[Any, Any, tuple[LoadRun, bool]]",
+) -> "tuple[LoadRun, bool]":
+    import asyncio
+    import signal
+
+    with asyncio.Runner(loop_factory=_loop_factory()) as runner:
+        loop = runner.get_loop()
+        task = loop.create_task(measure)
+        # Not KeyboardInterrupt: what was measured until then is still to be reported.
+        loop.add_signal_handler(signal.SIGINT, task.cancel)
+        return loop.run_until_complete(task)
+
+
+def _loop_factory() -> "Callable[[], AbstractEventLoop]":
+    """Uvloop where it is installed: the load shares the machine with what it measures."""
+    import asyncio
+
+    try:
+        import uvloop
+    except ImportError:
+        return asyncio.new_event_loop
+    return uvloop.new_event_loop
+
+
+def _write(result: "LoadReport", root: int, run: "LoadRun", json_to: str | None) -> None:
+    import dataclasses
+    import json
+
+    if json_to is not None:
+        text = json.dumps({"seed": root, **dataclasses.asdict(result)}, indent=2)
+        if json_to == "-":
+            print(text)
+        else:
+            Path(json_to).write_text(text + "\n", encoding="utf-8")
+    if json_to != "-":
+        from rich.console import Console
+
+        from headway.cli.load_view import as_table
+
+        width = None if sys.stdout.isatty() else 100
+        Console(width=width, highlight=False).print(as_table(result, run.plan, root))

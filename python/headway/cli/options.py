@@ -1,0 +1,118 @@
+"""Options that several commands share."""
+
+from pathlib import Path
+from typing import Annotated, Literal
+
+import typer
+
+CLIENT = "Client"
+PORTS = "Ports"
+PROCESS = "Process"
+
+ConfigFile = Annotated[
+    Path | None,
+    typer.Option(
+        "--config",
+        "-c",
+        envvar="HEADWAY_CONFIG",
+        metavar="FILE",
+        help="TOML file. The environment and flags win over it. [dim]Default: none.[/dim]",
+    ),
+]
+Address = Annotated[
+    str,
+    typer.Option(
+        "--address",
+        envvar="HEADWAY_ADDRESS",
+        metavar="HOST:PORT",
+        help="Data port of the gateway.",
+        rich_help_panel=CLIENT,
+    ),
+]
+ApiKey = Annotated[
+    str | None,
+    typer.Option(
+        "--api-key",
+        envvar="HEADWAY_API_KEY",
+        metavar="KEY",
+        help="hw_..., as made by `headway key new`. Prefer the variable: others can see a "
+        "command line. [dim]Default: none.[/dim]",
+        rich_help_panel=CLIENT,
+        show_default=False,
+    ),
+]
+Model = Annotated[
+    str,
+    typer.Option(
+        "--model",
+        metavar="NAME",
+        help="Model. [dim]Default: the gateway's default model.[/dim]",
+        show_default=False,
+    ),
+]
+Version = Annotated[
+    str,
+    typer.Option(
+        "--version",
+        metavar="NAME",
+        help="Version of the model. [dim]Default: what the traffic split gives.[/dim]",
+        show_default=False,
+    ),
+]
+Priority = Annotated[
+    Literal["critical", "standard", "sheddable"],
+    typer.Option("--priority", help="What is shed first, when there is too much: sheddable."),
+]
+Lane = Annotated[
+    Literal["interactive", "bulk"],
+    typer.Option("--lane", help="Keeps background work and interactive work out of each other's "
+                 "way."),
+]  # fmt: skip
+AsJson = Annotated[bool, typer.Option("--json", help="Print JSON, for programs.")]
+LogLevel = Annotated[
+    Literal["debug", "info", "warning", "error"] | None,
+    typer.Option("--log-level", help="[dim]Default: info.[/dim]", rich_help_panel=PROCESS),
+]
+LogFormat = Annotated[
+    Literal["json", "text"] | None,
+    typer.Option(
+        "--log-format",
+        help="json: one object a line. text: for people. [dim]Default: json.[/dim]",
+        rich_help_panel=PROCESS,
+    ),
+]
+Seed = Annotated[
+    int | None,
+    typer.Option(
+        "--seed",
+        metavar="N",
+        help="Root of all chance, to replay a run. [dim]Default: drawn, and logged.[/dim]",
+        rich_help_panel=PROCESS,
+    ),
+]
+AddressFile = Annotated[
+    Path | None,
+    typer.Option(
+        "--address-file",
+        metavar="FILE",
+        help="Where to write the bound addresses, as JSON. [dim]Default: nowhere.[/dim]",
+        rich_help_panel=PROCESS,
+    ),
+]
+DrainSeconds = Annotated[
+    float | None,
+    typer.Option(
+        "--drain-seconds",
+        metavar="S",
+        help="At SIGTERM, longest time for what is in flight. [dim]Default: 30 s.[/dim]",
+        rich_help_panel=PROCESS,
+    ),
+]
+ParentPid = Annotated[
+    int | None,
+    typer.Option(
+        "--parent-pid",
+        hidden=True,
+        help="End when this process, which must be the parent, does.",
+    ),
+]

@@ -1,0 +1,24 @@
+"""A small async client of a gateway, with typed errors.
+
+```python
+async with Client("127.0.0.1:50051", api_key=key) as client:
+    answer = await client.infer(text_request("the tide turns"), timeout_s=1.0)
+    vectors = array_from_tensor(answer.output.tensors[0])
+```
+"""
+
+from headway.client.client import Client, Credentials, text_input, text_request
+from headway.client.errors import GatewayUnreachable, UnexpectedStatus, from_call, from_status
+from headway.client.many import ManyStream
+
+__all__ = [
+    "Client",
+    "Credentials",
+    "GatewayUnreachable",
+    "ManyStream",
+    "UnexpectedStatus",
+    "from_call",
+    "from_status",
+    "text_input",
+    "text_request",
+]

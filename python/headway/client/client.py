@@ -1,0 +1,128 @@
+"""Unary calls over a few channels."""
+
+import itertools
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from types import TracebackType
+from typing import Self
+
+from grpc import aio
+
+from headway.client.errors import from_call
+from headway.rpc.channels import insecure_channel
+from headway.v1 import inference_pb2, types_pb2
+
+SERVICE = "/headway.v1.InferenceService/"
+
+
+@dataclass(frozen=True, slots=True)
+class Credentials:
+    """What a caller shows to a gateway.
+
+    Attributes:
+      api_key: hw_<key id>_<secret>; None where the gateway asks for none.
+    """
+
+    api_key: str | None = field(default=None, repr=False)
+
+    @property
+    def metadata(self) -> tuple[tuple[str, str], ...]:
+        """Call metadata that carries them."""
+        return (("authorization", f"Bearer {self.api_key}"),) if self.api_key else ()
+
+
+class Client:
+    """Calls one gateway.
+
+    Calls may run concurrently; they take turns over the channels. It is bound to the event loop
+    in which it is first used.
+    """
+
+    def __init__(self, address: str, *, api_key: str | None = None, num_channels: int = 1) -> None:
+        """Connects when first used.
+
+        Args:
+          address: host:port of the gateway's data port.
+          api_key: shown with each call.
+          num_channels: connections, >= 1; one carries thousands of calls a second.
+        """
+        self.address = address
+        self._metadata = Credentials(api_key).metadata
+        self._channels = [insecure_channel(address) for _ in range(num_channels)]
+        infer = [
+            channel.unary_unary(
+                SERVICE + "Infer",
+                request_serializer=inference_pb2.InferRequest.SerializeToString,
+                response_deserializer=inference_pb2.InferResponse.FromString,
+            )
+            for channel in self._channels
+        ]
+        self._next_infer = itertools.cycle(infer)
+        self._list_models = self._channels[0].unary_unary(
+            SERVICE + "ListModels",
+            request_serializer=inference_pb2.ListModelsRequest.SerializeToString,
+            response_deserializer=inference_pb2.ListModelsResponse.FromString,
+        )
+
+    async def infer(
+        self, request: inference_pb2.InferRequest, *, timeout_s: float | None = None
+    ) -> inference_pb2.InferResponse:
+        """One answer.
+
+        Args:
+          request: what to run.
+          timeout_s: the deadline; None for the model's default.
+
+        Raises:
+          RequestError: the gateway refused or failed it; the class says why.
+          GatewayUnreachable: nobody answered.
+          UnexpectedStatus: the answer was of no known kind.
+        """
+        call = next(self._next_infer)
+        try:
+            response: inference_pb2.InferResponse = await call(
+                request, timeout=timeout_s, metadata=self._metadata
+            )
+        except aio.AioRpcError as error:
+            raise from_call(error, self.address) from error
+        return response
+
+    async def list_models(
+        self, *, timeout_s: float | None = None
+    ) -> Sequence[inference_pb2.ServedModel]:
+        """The models that are served, by name. Raises as `infer` does."""
+        try:
+            response: inference_pb2.ListModelsResponse = await self._list_models(
+                inference_pb2.ListModelsRequest(), timeout=timeout_s, metadata=self._metadata
+            )
+        except aio.AioRpcError as error:
+            raise from_call(error, self.address) from error
+        return response.models
+
+    async def close(self) -> None:
+        """Closes the connections; calls in flight are cancelled."""
+        for channel in self._channels:
+            await channel.close(None)
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        await self.close()
+
+
+def text_input(*texts: str) -> types_pb2.Input:
+    """One text, or several as the rows of one request."""
+    if len(texts) == 1:
+        return types_pb2.Input(text=texts[0])
+    return types_pb2.Input(texts=types_pb2.TextList(values=texts))
+
+
+def text_request(*texts: str, model: str = "", version: str = "") -> inference_pb2.InferRequest:
+    """A request for `text_input` of `texts`."""
+    return inference_pb2.InferRequest(model=model, version=version, input=text_input(*texts))

@@ -1,0 +1,103 @@
+"""Turns what a gateway answers back into the errors of `headway.errors`."""
+
+from collections.abc import Mapping
+from types import MappingProxyType
+from typing import Final, cast
+
+import grpc
+from google.rpc import code_pb2, error_details_pb2, status_pb2
+from grpc import aio
+from grpc_status import rpc_status
+
+from headway import errors
+from headway.rpc.convert import duration_ns
+
+
+class GatewayUnreachable(errors.HeadwayError):
+    """No connection to the gateway, or it was lost before an answer.
+
+    Attributes:
+      reason: "UNREACHABLE".
+      message: what is wrong and the way out, in words.
+      retry_after_ns: None; nobody was there to say.
+    """
+
+    reason = "UNREACHABLE"
+    retry_after_ns: int | None = None
+
+    def __init__(self, message: str) -> None:
+        super().__init__(message)
+        self.message = message
+
+
+class UnexpectedStatus(errors.HeadwayError):
+    """A gRPC status without a reason that Headway knows: not from a gateway, or from a newer one.
+
+    Attributes:
+      reason: the reason given, else the name of the gRPC code.
+      message: as received.
+      retry_after_ns: when trying again makes sense, if that was said.
+    """
+
+    def __init__(self, reason: str, message: str, retry_after_ns: int | None = None) -> None:
+        super().__init__(message)
+        self.reason = reason
+        self.message = message
+        self.retry_after_ns = retry_after_ns
+
+
+CallError = errors.RequestError | GatewayUnreachable | UnexpectedStatus
+"""What a call may raise."""
+
+_BY_REASON: Final[Mapping[str, type[errors.RequestError]]] = MappingProxyType(
+    {kind.reason: kind for kind in errors.RequestError.__subclasses__()}
+)
+_CODE_NAMES: Final = {code.value[0]: code for code in grpc.StatusCode}
+
+
+def from_status(status: status_pb2.Status) -> CallError:
+    """The error behind a google.rpc.Status that is not OK."""
+    reason, metadata, field, retry_after_ns = "", {}, "", None
+    for packed in status.details:
+        if packed.Is(error_details_pb2.ErrorInfo.DESCRIPTOR):
+            info = error_details_pb2.ErrorInfo()
+            packed.Unpack(info)
+            reason, metadata = info.reason, dict(info.metadata)
+        elif packed.Is(error_details_pb2.RetryInfo.DESCRIPTOR):
+            retry = error_details_pb2.RetryInfo()
+            packed.Unpack(retry)
+            retry_after_ns = duration_ns(retry.retry_delay)
+        elif packed.Is(error_details_pb2.BadRequest.DESCRIPTOR):
+            broken = error_details_pb2.BadRequest()
+            packed.Unpack(broken)
+            field = broken.field_violations[0].field if broken.field_violations else ""
+    kind = _BY_REASON.get(reason)
+    if kind is None:
+        return _without_reason(status, reason, retry_after_ns)
+    return kind(status.message, field=field, retry_after_ns=retry_after_ns, metadata=metadata)
+
+
+def from_call(error: aio.AioRpcError, address: str) -> CallError:
+    """The error behind a failed call to `address`."""
+    status = rpc_status.from_call(cast(grpc.Call, error))
+    if status is not None:
+        return from_status(status)
+    code = error.code()
+    message = error.details() or ""
+    if code is grpc.StatusCode.UNAVAILABLE:
+        return GatewayUnreachable(
+            f"no gateway answers at {address} ({message}); start one with `headway serve`, or "
+            "name its address with --address"
+        )
+    return _without_reason(status_pb2.Status(code=code.value[0], message=message), "", None)
+
+
+def _without_reason(
+    status: status_pb2.Status, reason: str, retry_after_ns: int | None
+) -> CallError:
+    if not reason and status.code == code_pb2.DEADLINE_EXCEEDED:
+        return errors.DeadlineExpired("no answer before the call's deadline; allow more time")
+    if not reason and status.code == code_pb2.CANCELLED:
+        return errors.Cancelled(status.message or "the call was cancelled")
+    name = _CODE_NAMES[status.code].name if status.code in _CODE_NAMES else str(status.code)
+    return UnexpectedStatus(reason or name, status.message, retry_after_ns)

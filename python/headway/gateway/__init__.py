@@ -1,0 +1,1 @@
+"""The gateway: admits requests, batches them, routes the batches and answers."""

@@ -1,0 +1,227 @@
+"""Models, their versions, and how unpinned traffic divides over them."""
+
+import difflib
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from headway._core import Scheduler, hash_key
+from headway.admission.units import UnitEstimator
+from headway.errors import InvalidRequest, ModelLoading, ModelNotFound
+from headway.gateway.settings import GatewaySettings, ModelSettings
+from headway.rpc.convert import duration_ns
+from headway.telemetry.gateway import GatewayMetrics, PoolMetrics
+from headway.v1 import control_pb2, types_pb2
+
+_NS_PER_MS = 1_000_000
+_RETRY_NS = 1_000_000_000
+# Before a worker has said anything of a model's cost: a small transformer on one core.
+_DEFAULT_PRIOR_INTERCEPT_NS = 5_000_000.0
+_DEFAULT_PRIOR_SLOPE_NS = 100_000.0
+MAX_MODELS = 1024
+MAX_VERSIONS = 64
+
+
+@dataclass(slots=True, eq=False)
+class Pool:
+    """The queue of one model version and what serves it."""
+
+    handle: int
+    model: "Model"
+    version: str
+    card: types_pb2.ModelCard
+    estimator: UnitEstimator
+    metrics: PoolMetrics
+    num_replicas: int = 0
+    num_ready: int = 0
+
+    @property
+    def name(self) -> str:
+        """model/version."""
+        return f"{self.model.name}/{self.version}"
+
+
+@dataclass(slots=True, eq=False)
+class Model:
+    """A model and its versions."""
+
+    name: str
+    handle: int
+    settings: ModelSettings
+    default_deadline_ns: int
+    versions: dict[str, Pool] = field(default_factory=dict)
+    split: dict[str, float] = field(default_factory=dict)
+    split_source: "control_pb2.TrafficSplitSource" = control_pb2.TRAFFIC_SPLIT_SOURCE_DEFAULT
+
+    def live_split(self) -> list[tuple[Pool, float]]:
+        """Registered versions with their shares; the first also takes keys of empty pools."""
+        if self.split_source == control_pb2.TRAFFIC_SPLIT_SOURCE_DEFAULT:
+            lowest = min(self.versions, key=_natural, default=None)
+            return [] if lowest is None else [(self.versions[lowest], 1.0)]
+        known = [(self.versions[v], s) for v, s in self.split.items() if v in self.versions]
+        total = sum(share for _, share in known)
+        return [(pool, share / total) for pool, share in known] if total > 0 else []
+
+    def ready(self) -> bool:
+        """True if a request that names no version would be served, whatever its key."""
+        split = self.live_split()
+        if not split:
+            return False
+        return split[0][0].num_ready > 0 or all(p.num_ready > 0 for p, share in split if share > 0)
+
+
+class Catalog:
+    """All models of a gateway. At most 1,024 models of at most 64 versions each."""
+
+    def __init__(
+        self, settings: GatewaySettings, scheduler: Scheduler, metrics: GatewayMetrics
+    ) -> None:
+        self._settings = settings
+        self._scheduler = scheduler
+        self._metrics = metrics
+        self.models: dict[str, Model] = {}
+        self.pools: dict[int, Pool] = {}
+        for name in settings.models:
+            self._add_model(name)
+
+    def resolve(self, name: str, version: str, *, still_learning: bool) -> tuple[Model, Pool]:
+        """The model and a pool of it: the pinned version's, else one whose rule weighs the input.
+
+        Args:
+          still_learning: the gateway has just started and may not have heard of every worker.
+
+        Raises:
+          ModelNotFound, ModelLoading, InvalidRequest.
+        """
+        model = self.models.get(name) if name else self._default()
+        if model is None:
+            raise self._unknown_model(name, still_learning)
+        if version:
+            pool = model.versions.get(version)
+            if pool is None:
+                raise _unknown_version(model, version, still_learning)
+            return model, pool
+        split = model.live_split()
+        if not split:
+            raise _loading(f"model {model.name} has no worker yet")
+        return model, split[0][0]
+
+    def host(self, card: types_pb2.ModelCard) -> Pool:
+        """The pool of a card's model version, made or brought up to date.
+
+        Raises:
+          InvalidRequest: too many models or versions.
+        """
+        model = self.models.get(card.model) or self._add_model(card.model)
+        pool = model.versions.get(card.version)
+        if pool is None:
+            pool = self._add_pool(model, card)
+        elif pool.card != card:
+            ratio = pool.estimator.ratio
+            pool.card, pool.estimator = card, UnitEstimator(card)
+            pool.estimator.ratio = ratio
+        if card.HasField("default_deadline") and model.settings.default_deadline_ms is None:
+            model.default_deadline_ns = duration_ns(card.default_deadline)
+        return pool
+
+    def set_split(
+        self, model: Model, split: Mapping[str, float], source: "control_pb2.TrafficSplitSource"
+    ) -> None:
+        """Divides a model's traffic anew; versions without a worker yet join when they come."""
+        model.split = dict(split)
+        model.split_source = source
+        self.apply_split(model)
+
+    def apply_split(self, model: Model) -> None:
+        """Hands the split of the registered versions to the scheduler."""
+        split = model.live_split()
+        self._scheduler.set_split(
+            model.handle, [pool.handle for pool, _ in split], [share for _, share in split]
+        )
+
+    def default_name(self) -> str:
+        """Name of the model that unnamed requests get; "" if there is none."""
+        model = self._default()
+        return "" if model is None else model.name
+
+    def _default(self) -> Model | None:
+        if self._settings.default_model is not None:
+            return self.models.get(self._settings.default_model)
+        return next(iter(self.models.values())) if len(self.models) == 1 else None
+
+    def _add_model(self, name: str) -> Model:
+        if len(self.models) >= MAX_MODELS:
+            raise InvalidRequest(f"this gateway already has {MAX_MODELS} models", field="models")
+        settings = self._settings.models.get(name, ModelSettings())
+        deadline_ms = settings.default_deadline_ms or self._settings.default_deadline_ms
+        handle = self._scheduler.add_model(salt=hash_key(name.encode()))
+        model = Model(name, handle, settings, int(deadline_ms * _NS_PER_MS))
+        if settings.split:
+            model.split = dict(settings.split)
+            model.split_source = control_pb2.TRAFFIC_SPLIT_SOURCE_CONFIG
+        self.models[name] = model
+        return model
+
+    def _add_pool(self, model: Model, card: types_pb2.ModelCard) -> Pool:
+        if len(model.versions) >= MAX_VERSIONS:
+            raise InvalidRequest(
+                f"model {model.name} already has {MAX_VERSIONS} versions", field="models"
+            )
+        prior = card.cost_prior if card.HasField("cost_prior") else None
+        handle = self._scheduler.add_pool(
+            max_queued_requests=model.settings.max_queued_requests
+            or self._settings.max_queued_requests,
+            max_queued_units=self._settings.max_queued_units,
+            prior_intercept_ns=float(duration_ns(prior.intercept))
+            if prior
+            else _DEFAULT_PRIOR_INTERCEPT_NS,
+            prior_slope_ns=prior.slope_ns_per_unit if prior else _DEFAULT_PRIOR_SLOPE_NS,
+        )
+        metrics = self._metrics.pool(model.name, card.version)
+        pool = Pool(handle, model, card.version, card, UnitEstimator(card), metrics)
+        model.versions[card.version] = pool
+        self.pools[handle] = pool
+        self.apply_split(model)
+        return pool
+
+    def _unknown_model(self, name: str, still_learning: bool) -> Exception:
+        if still_learning:
+            return _loading("the gateway has just started and does not know its workers yet")
+        known = sorted(self.models)
+        if not name:
+            listed = ", ".join(known[:8]) or "none yet"
+            return InvalidRequest(
+                f"the request names no model and there is no default one; name one of: {listed}",
+                field="model",
+            )
+        close = difflib.get_close_matches(name, known, n=1)
+        hint = f"did you mean {close[0]}?" if close else f"there are: {', '.join(known[:8])}"
+        return ModelNotFound(
+            f"model {name!r} is not served here; {hint if known else 'no model is, yet'}",
+            field="model",
+            metadata={"name": name[:64], "kind": "model"},
+        )
+
+
+def _unknown_version(model: Model, version: str, still_learning: bool) -> Exception:
+    if still_learning:
+        return _loading(f"version {version} of {model.name} has no worker yet")
+    known = ", ".join(sorted(model.versions, key=_natural)) or "none yet"
+    return ModelNotFound(
+        f"model {model.name} has no version {version!r}; there are: {known}",
+        field="version",
+        metadata={"name": f"{model.name}/{version[:64]}", "kind": "version"},
+    )
+
+
+def _loading(what: str) -> ModelLoading:
+    return ModelLoading(f"{what}; retry in 1 s", retry_after_ns=_RETRY_NS)
+
+
+def _natural(version: str) -> list[tuple[int, int, str]]:
+    """Orders v2 before v10."""
+    return [
+        (0, int(part), "") if part.isdigit() else (1, 0, part)
+        for part in re.split(r"(\d+)", version)
+        if part
+    ]

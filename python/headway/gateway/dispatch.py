@@ -1,0 +1,291 @@
+"""Batches: formed when a replica is free, sent, answered, and given back when they fail."""
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from typing import cast
+
+from headway import errors
+from headway._core import Batch, BatchOutcome, Ended, Scheduler
+from headway.clock import Clock
+from headway.gateway.pending import Pending
+from headway.gateway.replica import Replica
+from headway.gateway.session import WorkerSession
+from headway.rpc.convert import duration_from_ns
+from headway.v1 import inference_pb2, worker_pb2
+
+_REASON_NAMES = {
+    value: name.removeprefix("BATCH_REASON_").lower()
+    for name, value in inference_pb2.BatchReason.items()
+}
+_OK = worker_pb2.ITEM_STATUS_OK
+_INVALID = worker_pb2.ITEM_STATUS_INVALID
+_EXPIRED = worker_pb2.ITEM_STATUS_EXPIRED
+_FAILED = worker_pb2.ITEM_STATUS_FAILED
+_NO_ANSWER = (worker_pb2.ITEM_STATUS_UNSPECIFIED, worker_pb2.ITEM_STATUS_CANCELLED)
+_MESSAGE_LIMIT = 500
+
+
+@dataclass(slots=True, eq=False)
+class Flight:
+    """A batch on its way: what was sent, to whom, and for whom."""
+
+    batch_id: int
+    replica: Replica
+    session: WorkerSession
+    members: dict[int, Pending]
+    info: inference_pb2.BatchInfo
+    units: int
+    predicted_ns: int
+    sent_ns: int
+
+
+class Dispatcher:
+    """Carries out the scheduler's batches.
+
+    `live` is shared with the request path: ticket to request, for every request that is queued or
+    executing; the scheduler's max_live bounds it.
+    """
+
+    def __init__(
+        self,
+        scheduler: Scheduler,
+        clock: Clock,
+        live: dict[int, Pending],
+        replica_of: Callable[[int], Replica],
+        call_soon: Callable[[Callable[[], None]], object],
+    ) -> None:
+        self._scheduler = scheduler
+        self._clock = clock
+        self._live = live
+        self._replica_of = replica_of
+        self._call_soon = call_soon
+        self._flights: dict[int, Flight] = {}
+        self._dirty: set[int] = set()
+        self._pump_scheduled = False
+        # Set by the request path, which owns the timer: a busy replica is offered again by time.
+        self.rearm: Callable[[], None]
+
+    def kick(self, pool: int) -> None:
+        """Something changed that may let a batch of `pool` start.
+
+        The batch is formed at the end of this turn of the event loop, so that requests that
+        arrive together travel together; nothing waits longer than that.
+        """
+        self._dirty.add(pool)
+        if not self._pump_scheduled:
+            self._pump_scheduled = True
+            self._call_soon(self._pump)
+
+    def _pump(self) -> None:
+        self._pump_scheduled = False
+        pools, self._dirty = sorted(self._dirty), set()
+        now_ns = self._clock.now_ns()
+        for pool in pools:
+            while (batch := self._scheduler.form_batch(now_ns, pool)) is not None:
+                self._send(now_ns, batch)
+
+    def _send(self, now_ns: int, batch: Batch) -> None:
+        replica = self._replica_of(batch.replica)
+        execute = worker_pb2.ExecuteBatch(
+            batch_id=batch.id,
+            model_handle=replica.wire_handle,
+            predicted_device_ns=batch.predicted_ns,
+        )
+        members: dict[int, Pending] = {}
+        queued = batch.queued_ns
+        for ticket, waited, slack, attempts in zip(
+            batch.tickets, queued, batch.slack_ns, batch.attempts, strict=True
+        ):
+            pending = self._live[ticket]
+            pending.queued_ns, pending.slack_ns, pending.attempts = waited, slack, attempts
+            members[ticket] = pending
+            _add_item(execute, pending, now_ns)
+        reason = int(batch.reason)
+        info = inference_pb2.BatchInfo(
+            id=batch.id,
+            size=len(members),
+            rows=batch.rows,
+            units=batch.units,
+            reason=cast("inference_pb2.BatchReason", reason),
+            predicted_device=duration_from_ns(batch.predicted_ns),
+        )
+        replica.pool.metrics.dispatched(_REASON_NAMES[reason], queued)
+        self._flights[batch.id] = Flight(
+            batch.id, replica, replica.session, members, info,
+            batch.units, batch.predicted_ns, now_ns,
+        )  # fmt: skip
+        replica.session.send(worker_pb2.SessionRequest(execute=execute))
+
+    def on_result(self, session: WorkerSession, result: worker_pb2.BatchResult) -> None:
+        """A worker answered for a batch. Answers for batches it does not have are ignored."""
+        flight = self._flights.get(result.batch_id)
+        if flight is None or flight.session is not session:
+            return
+        del self._flights[result.batch_id]
+        items, unanswered = _match(flight, result)
+        failed = [item for item in items if item.status == _FAILED]
+        if failed and len(failed) == len(flight.members):
+            self._give_back(flight, BatchOutcome.FAILED, why=failed[0].message)
+            return
+        now_ns = self._clock.now_ns()
+        ended = self._scheduler.complete(
+            now_ns,
+            flight.batch_id,
+            BatchOutcome.OK,
+            result.device_ns,
+            result.units,
+            retry=unanswered,
+            failed=len(failed),
+        )
+        self._learn(flight, result)
+        for item in items:
+            self._end_member(flight, item, result, now_ns)
+        self._fail_all(ended, now_ns, "the worker's answer left it out")
+        self.kick(flight.replica.pool.handle)
+
+    def on_busy(self, session: WorkerSession, busy: worker_pb2.BatchBusy) -> None:
+        """A worker did not begin a batch: its members go back to their place in the queue."""
+        flight = self._flights.get(busy.batch_id)
+        if flight is None or flight.session is not session:
+            return
+        del self._flights[busy.batch_id]
+        self._give_back(flight, BatchOutcome.BUSY, retry_after_ns=busy.retry_after_ns)
+
+    def on_lost(self, session: WorkerSession) -> None:
+        """A session ended: what was on it is given back."""
+        lost = [flight for flight in self._flights.values() if flight.session is session]
+        for flight in lost:
+            del self._flights[flight.batch_id]
+            self._give_back(flight, BatchOutcome.LOST, why="its worker was lost")
+
+    def stop_members(self, ended: Iterable[Ended]) -> None:
+        """Tells workers to stop working for requests that ended while executing."""
+        by_batch: dict[int, list[int]] = {}
+        for end in ended:
+            if end.batch in self._flights:
+                by_batch.setdefault(end.batch, []).append(end.ticket)
+        for batch_id, tickets in by_batch.items():
+            cancel = worker_pb2.CancelItems(batch_id=batch_id, item_ids=tickets)
+            self._flights[batch_id].session.send(worker_pb2.SessionRequest(cancel=cancel))
+
+    def num_flights(self) -> int:
+        """Batches on their way."""
+        return len(self._flights)
+
+    def _give_back(
+        self, flight: Flight, outcome: BatchOutcome, *, retry_after_ns: int = 0, why: str = ""
+    ) -> None:
+        now_ns = self._clock.now_ns()
+        ended = self._scheduler.complete(
+            now_ns, flight.batch_id, outcome, retry_after_ns=retry_after_ns
+        )
+        self._fail_all(ended, now_ns, why)
+        self.kick(flight.replica.pool.handle)
+        self.rearm()
+
+    def _learn(self, flight: Flight, result: worker_pb2.BatchResult) -> None:
+        if result.device_ns > 0:
+            flight.replica.pool.metrics.executed(result.device_ns, flight.predicted_ns)
+        executed = sum(1 for item in result.items if item.status == _OK)
+        if result.units > 0 and executed == len(flight.members):
+            flight.replica.pool.estimator.observe(flight.units, result.units)
+
+    def _end_member(
+        self,
+        flight: Flight,
+        item: worker_pb2.ItemResult,
+        result: worker_pb2.BatchResult,
+        now_ns: int,
+    ) -> None:
+        pending = self._live.pop(item.item_id, None)
+        if pending is None:
+            return
+        if item.status == _OK:
+            pending.answer(now_ns, _response(flight, pending, item, result.device_ns, now_ns))
+        else:
+            pending.fail(now_ns, _member_error(item, flight.replica.name))
+
+    def _fail_all(self, tickets: Iterable[int], now_ns: int, why: str) -> None:
+        for ticket in tickets:
+            pending = self._live.pop(ticket, None)
+            if pending is None:
+                continue
+            if now_ns >= pending.deadline_ns:
+                pending.fail(now_ns, errors.DeadlineExpired("its deadline passed while it ran"))
+                continue
+            message = f"it was begun {pending.attempts} times without an answer: "
+            pending.fail(now_ns, errors.UpstreamFailure(message + (why or "no time was left")))
+
+
+def _add_item(execute: worker_pb2.ExecuteBatch, pending: Pending, now_ns: int) -> None:
+    request = pending.request
+    item = execute.items.add(
+        item_id=pending.ticket,
+        remaining_ns=max(1, pending.deadline_ns - now_ns),
+        input=request.input,
+        request_id=pending.request_id,
+    )
+    if request.HasField("max_output_units"):
+        item.max_output_units = request.max_output_units
+    if request.HasField("sampling"):
+        item.sampling.CopyFrom(request.sampling)
+
+
+def _match(
+    flight: Flight, result: worker_pb2.BatchResult
+) -> tuple[list[worker_pb2.ItemResult], list[int]]:
+    """Results of members, each once, and the members without one.
+
+    A worker may send too few or too many; what belongs to no member is dropped, so that nobody
+    gets somebody else's answer.
+    """
+    missing = dict.fromkeys(flight.members)
+    items = []
+    for item in result.items:
+        if item.item_id in missing and _complete(item):
+            del missing[item.item_id]
+            items.append(item)
+    return items, list(missing)
+
+
+def _complete(item: worker_pb2.ItemResult) -> bool:
+    # A member the worker cancelled by itself (it is going down) still wants an answer; one that
+    # the gateway cancelled has ended already.
+    if item.status in _NO_ANSWER:
+        return False
+    return item.status != _OK or item.HasField("output")
+
+
+def _response(
+    flight: Flight, pending: Pending, item: worker_pb2.ItemResult, device_ns: int, now_ns: int
+) -> inference_pb2.InferResponse:
+    pool = flight.replica.pool
+    timings = inference_pb2.Timings(
+        queued=duration_from_ns(pending.queued_ns),
+        device=duration_from_ns(device_ns),
+        execution=duration_from_ns(now_ns - flight.sent_ns),
+        total=duration_from_ns(now_ns - pending.arrived_ns),
+        slack_at_dispatch=duration_from_ns(pending.slack_ns),
+    )
+    return inference_pb2.InferResponse(
+        request_id=pending.request_id,
+        model=pool.model.name,
+        version=pool.version,
+        replica=flight.replica.worker_id,
+        attempts=pending.attempts,
+        output=item.output,
+        usage=item.usage,
+        timings=timings,
+        batch=flight.info,
+    )
+
+
+def _member_error(item: worker_pb2.ItemResult, replica: str) -> errors.RequestError:
+    message = item.message[:_MESSAGE_LIMIT]
+    if item.status == _INVALID:
+        return errors.InvalidRequest(message or "the model does not take it", field="input")
+    if item.status == _EXPIRED:
+        return errors.DeadlineExpired("its deadline passed before the worker could begin it")
+    return errors.UpstreamFailure(
+        f"the model failed on it: {message or 'no reason given'}", metadata={"replica": replica}
+    )

@@ -1,0 +1,150 @@
+"""A gateway process: ports, signals, drain."""
+
+import asyncio
+import json
+import logging
+import os
+import signal
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from headway.clock import SystemClock
+from headway.errors import ConfigError, StartupError
+from headway.gateway import control_servicer, fleet_servicer, servicer
+from headway.gateway.settings import GatewaySettings
+from headway.gateway.wiring import Gateway, wire
+from headway.rng import SeedTree, fresh_root
+from headway.rpc.server import add_standard_services, bind, make_server
+from headway.telemetry.http import HttpServer
+from headway.telemetry.logging import configure
+
+_log = logging.getLogger(__name__)
+
+EXIT_CONFIG = 64
+EXIT_UNAVAILABLE = 69
+
+
+def run(settings: GatewaySettings) -> int:
+    """Runs a gateway until SIGTERM or SIGINT. Returns the process's exit code.
+
+    0 after a clean drain; 64 for a configuration that cannot work; 69 if a port is taken.
+    """
+    import uvloop
+
+    configure(level=settings.log_level, style=settings.log_format)
+    try:
+        return uvloop.run(_serve(settings))
+    except (ConfigError, StartupError) as error:
+        print(f"headway gateway: {error}", file=sys.stderr)
+        return EXIT_CONFIG if isinstance(error, ConfigError) else EXIT_UNAVAILABLE
+
+
+async def _serve(settings: GatewaySettings) -> int:
+    loop = asyncio.get_running_loop()
+    seeds = SeedTree(fresh_root() if settings.seed is None else settings.seed)
+    gateway = wire(settings, SystemClock(), seeds, loop)
+    stopping = asyncio.Event()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        loop.add_signal_handler(number, _on_signal, stopping)
+    process = GatewayProcess(gateway)
+    addresses = await process.start()
+    _log.info(
+        "gateway started",
+        extra={"gateway": gateway.gateway_id, "seed": seeds.root, **addresses,
+               "transport": settings.transport, "authentication": not settings.insecure_no_auth},
+    )  # fmt: skip
+    await stopping.wait()
+    await process.stop()
+    _log.info("gateway stopped", extra={"gateway": gateway.gateway_id})
+    return 0
+
+
+def _on_signal(stopping: asyncio.Event) -> None:
+    if stopping.is_set():
+        os._exit(1)  # the second signal: whoever sends it does not want to wait
+    stopping.set()
+
+
+class GatewayProcess:
+    """The ports of a gateway and their life."""
+
+    def __init__(self, gateway: Gateway) -> None:
+        settings = gateway.settings
+        self._gateway = gateway
+        self._settings = settings
+        self._data = make_server(
+            settings.transport,
+            max_message_bytes=settings.max_message_bytes,
+            max_concurrent_streams=settings.max_concurrent_streams,
+        )
+        self._control = make_server(
+            "grpcio",
+            max_message_bytes=settings.max_message_bytes,
+            max_concurrent_streams=settings.max_concurrent_streams,
+        )
+        self._http = HttpServer(registry=gateway.registry, readiness=self._readiness)
+        self._leases: asyncio.Task[None] | None = None
+
+    async def start(self) -> dict[str, str]:
+        """Opens the ports; returns their addresses as host:port.
+
+        Raises:
+          StartupError: a port is taken.
+        """
+        settings, gateway = self._settings, self._gateway
+        gateway.add_data_services(self._data)
+        add_standard_services(self._data, (servicer.SERVICE,))
+        gateway.add_control_services(self._control)
+        add_standard_services(self._control, (control_servicer.SERVICE, fleet_servicer.SERVICE))
+        addresses = {
+            "data": bind(self._data, settings.host, settings.port, "--port"),
+            "control": bind(
+                self._control, settings.control_host, settings.control_port, "--control-port"
+            ),
+        }
+        if settings.http_port is not None:
+            addresses["http"] = await self._http.start(settings.http_host, settings.http_port)
+        await self._data.start()
+        await self._control.start()
+        self._leases = asyncio.ensure_future(gateway.fleet.watch_leases())
+        if settings.address_file is not None:
+            _write_atomically(settings.address_file, addresses)
+        return addresses
+
+    async def stop(self) -> None:
+        """Drains: not serving, refuse new requests, finish old ones, then close.
+
+        Requests that are still live after drain_seconds end with an error by then.
+        """
+        gateway, grace = self._gateway, self._settings.drain_seconds
+        gateway.health.leave()
+        try:
+            await asyncio.wait_for(gateway.path.drain(), grace)
+        except TimeoutError:
+            _log.warning("drain ended early", extra={"unfinished": gateway.scheduler.num_live()})
+            gateway.path.abandon_all()
+        # The answers have been given to the server; a second is for their way out.
+        await self._data.stop(1.0)
+        if self._leases is not None:
+            self._leases.cancel()
+        await gateway.fleet.close()
+        await self._control.stop(1.0)
+        if self._settings.http_port is not None:
+            await self._http.stop()
+        if self._settings.address_file is not None:
+            self._settings.address_file.unlink(missing_ok=True)
+
+    def _readiness(self) -> tuple[bool, Mapping[str, Any]]:
+        gateway = self._gateway
+        ready = gateway.state.ready() and not gateway.path.draining
+        models = {name: model.ready() for name, model in sorted(gateway.catalog.models.items())}
+        return ready, {"draining": gateway.path.draining, "models": models}
+
+
+def _write_atomically(path: Path, value: Mapping[str, str]) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    scratch = path.with_name(f"{path.name}.{os.getpid()}")
+    scratch.write_text(json.dumps(value))
+    scratch.replace(path)

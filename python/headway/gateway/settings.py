@@ -1,0 +1,220 @@
+"""Settings of a gateway. Every default says why it is what it is."""
+
+from pathlib import Path
+from typing import Annotated, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, SecretStr, field_validator, model_validator
+
+MIB = 1 << 20
+
+Name = Annotated[str, Field(pattern=r"^[a-z0-9]([a-z0-9._-]{0,62}[a-z0-9])?$")]
+
+
+class _Settings(BaseModel):
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+
+class KeySettings(_Settings):
+    """One API key, by the hash of its secret."""
+
+    key_id: str = Field(
+        pattern=r"^[0-9A-Za-z]{8}$",
+        description="The 8 characters between hw_ and the second underscore of the key.",
+    )
+    sha256: str = Field(
+        pattern=r"^[0-9a-f]{64}$",
+        description="SHA-256 of the whole key, in hexadecimal. `headway key new` prints both.",
+    )
+    role: Literal["none", "viewer", "operator", "admin"] = Field(
+        default="none",
+        description="Rights on ControlService. Default none: a key to infer cannot operate.",
+    )
+
+
+class TenantSettings(_Settings):
+    """Who may call, and how much."""
+
+    keys: tuple[KeySettings, ...] = Field(default=(), max_length=64)
+    units_per_second: float | None = Field(
+        default=None,
+        gt=0,
+        description="Work units per second, prompt and output. Default: no limit.",
+    )
+    burst_units: float | None = Field(
+        default=None,
+        gt=0,
+        description="Most work units at once. Default: two seconds' worth of units_per_second.",
+    )
+
+
+class ModelSettings(_Settings):
+    """What the gateway knows of a model beforehand."""
+
+    split: dict[Name, Annotated[float, Field(ge=0, le=1)]] = Field(
+        default_factory=dict,
+        description="Share of unpinned traffic for each version; they add up to 1. The first also "
+        "takes the traffic of a version without replicas. Default: all to the lowest version that "
+        "is registered, so that a canary never gets traffic by registering first.",
+    )
+    default_deadline_ms: float | None = Field(
+        default=None,
+        gt=0,
+        le=86_400_000,
+        description="Deadline in ms of calls without one. Default: the worker's, else the "
+        "gateway's.",
+    )
+    max_queued_requests: int | None = Field(
+        default=None, ge=1, description="Default: the gateway's max_queued_requests."
+    )
+
+    @field_validator("split")
+    @classmethod
+    def _adds_up(cls, split: dict[str, float]) -> dict[str, float]:
+        if split and abs(sum(split.values()) - 1) > 1e-6:
+            raise ValueError(f"shares add up to {sum(split.values()):g}; they must add up to 1")
+        return split
+
+
+class GatewaySettings(_Settings):
+    """A gateway process."""
+
+    host: str = Field(
+        default="127.0.0.1",
+        description="Address of the data port. Loopback by default: reachable from outside only "
+        "when somebody says so.",
+    )
+    port: int = Field(
+        default=50051, ge=0, le=65535, description="Data port: InferenceService. 0: any free one."
+    )
+    control_host: str = Field(
+        default="127.0.0.1",
+        description="Address of the control port. Workers on other machines register there, so a "
+        "fleet needs it on a private network.",
+    )
+    control_port: int = Field(
+        default=50052, ge=0, le=65535, description="ControlService and FleetService. 0: any."
+    )
+    http_host: str = Field(default="127.0.0.1", description="Address of the HTTP port.")
+    http_port: int | None = Field(
+        default=9100,
+        ge=0,
+        le=65535,
+        description="/metrics, /healthz and /readyz. 0: any free one.",
+    )
+    transport: Literal["native", "grpcio"] = Field(
+        default="grpcio",
+        description="Server of the data port. grpcio keeps every promise of the wire API. native "
+        "(pygrpc-native, HTTP/2 in Rust) costs a fraction of its CPU a call, but has no TLS and "
+        "no grpc-retry-pushback-ms trailer; docs/adr/0004 has the figures.",
+    )
+    gateway_id: str | None = Field(
+        default=None,
+        pattern=r"^[a-z0-9]([a-z0-9._-]{0,62}[a-z0-9])?$",
+        description="Name of the process. Default: made up at the start.",
+    )
+    insecure_no_auth: bool = Field(
+        default=False,
+        description="True: no API keys and no fleet token are asked for. For trials on loopback.",
+    )
+    fleet_token: SecretStr | None = Field(
+        default=None,
+        description="Secret that workers show to register and gateways show to workers. Required "
+        "unless insecure_no_auth.",
+    )
+    tenants: dict[Name, TenantSettings] = Field(default_factory=dict, max_length=100_000)
+    models: dict[Name, ModelSettings] = Field(default_factory=dict, max_length=1024)
+    default_model: Name | None = Field(
+        default=None,
+        description="Model of requests that name none. Default: the only model, if there is one.",
+    )
+    default_deadline_ms: float = Field(
+        default=10_000,
+        gt=0,
+        le=86_400_000,
+        description="Deadline in ms of calls that carry none. Ten seconds: long for a one-shot "
+        "model, and short enough that nothing waits for ever.",
+    )
+    transport_margin_ms: float = Field(
+        default=2,
+        ge=0,
+        le=1000,
+        description="The answer leaves this much before the client's deadline, in ms, so that it "
+        "arrives in time. Two: a loopback or rack round trip with a busy event loop.",
+    )
+    max_live_requests: int = Field(
+        default=65_536,
+        ge=1,
+        le=4_000_000,
+        description="Requests queued and executing at once. About 1 KiB of memory each, beside "
+        "their inputs.",
+    )
+    max_queued_requests: int = Field(
+        default=20_000,
+        ge=1,
+        le=4_000_000,
+        description="Requests queued for one model version.",
+    )
+    max_queued_units: int = Field(
+        default=50_000_000, ge=1, description="Work units queued for one model version."
+    )
+    max_attempts: int = Field(
+        default=3,
+        ge=1,
+        le=10,
+        description="Executions begun for one request, where workers fail or vanish.",
+    )
+    max_message_bytes: int = Field(
+        default=64 * MIB,
+        ge=1024,
+        le=2_000_000_000,
+        description="Largest message taken or sent. 64 MiB holds a batch of images; gRPC's own "
+        "default of 4 MiB does not.",
+    )
+    max_concurrent_streams: int = Field(
+        default=4096, ge=1, le=1_000_000, description="Calls at once on one connection."
+    )
+    max_inflight_per_stream: int = Field(
+        default=1024,
+        ge=1,
+        le=100_000,
+        description="Requests in flight on one InferMany stream; the stream is not read beyond.",
+    )
+    lease_seconds: float = Field(
+        default=3.0,
+        ge=0.2,
+        le=300,
+        description="A worker silent for this long is taken for gone. Three missed heartbeats.",
+    )
+    max_workers: int = Field(
+        default=10_000, ge=1, le=1_000_000, description="Workers registered at once."
+    )
+    drain_seconds: float = Field(
+        default=30,
+        ge=0,
+        le=3600,
+        description="At SIGTERM, longest time for requests in flight. Kubernetes allows 30.",
+    )
+    address_file: Path | None = Field(
+        default=None,
+        description='Where to write {"data": ..., "control": ..., "http": ...} once bound.',
+    )
+    seed: int | None = Field(
+        default=None,
+        ge=0,
+        lt=1 << 64,
+        description="Root of all chance in the process. Default: from the operating system; "
+        "logged.",
+    )
+    log_level: Literal["debug", "info", "warning", "error"] = "info"
+    log_format: Literal["json", "text"] = "json"
+
+    @model_validator(mode="after")
+    def _closed_by_default(self) -> "GatewaySettings":
+        if self.insecure_no_auth:
+            return self
+        if self.fleet_token is None:
+            raise ValueError(
+                "fleet_token is not set: workers could not register; set fleet_token "
+                "(HEADWAY_GATEWAY__FLEET_TOKEN), or insecure_no_auth for a trial on loopback"
+            )
+        return self

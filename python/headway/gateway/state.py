@@ -1,0 +1,166 @@
+"""The gateway's state as operators see it."""
+
+from collections.abc import Iterable
+
+from google.protobuf.timestamp_pb2 import Timestamp
+
+from headway import __version__
+from headway._core import ReplicaCondition, Scheduler
+from headway.clock import Clock, wall_ns
+from headway.gateway.catalog import Catalog, Model, Pool
+from headway.gateway.fleet import Fleet
+from headway.gateway.replica import Replica
+from headway.rpc.convert import NS_PER_S, duration_from_ns
+from headway.telemetry.gateway import GatewayMetrics, Gauges
+from headway.v1 import control_pb2
+
+_CONDITIONS = {
+    ReplicaCondition.READY: ("ready", control_pb2.REPLICA_CONDITION_READY),
+    ReplicaCondition.CONNECTING: ("connecting", control_pb2.REPLICA_CONDITION_CONNECTING),
+    ReplicaCondition.DRAINING: ("draining", control_pb2.REPLICA_CONDITION_DRAINING),
+}
+
+
+def _condition(replica: Replica) -> "tuple[str, control_pb2.ReplicaCondition]":
+    return next(names for key, names in _CONDITIONS.items() if key == replica.condition)
+
+
+class StateReader:
+    """Reads the state; changes nothing. O(fleet) a call, never on the request path."""
+
+    def __init__(
+        self,
+        scheduler: Scheduler,
+        catalog: Catalog,
+        fleet: Fleet,
+        metrics: GatewayMetrics,
+        clock: Clock,
+        *,
+        gateway_id: str,
+        transport: str,
+    ) -> None:
+        self._scheduler = scheduler
+        self._catalog = catalog
+        self._fleet = fleet
+        self._metrics = metrics
+        self._clock = clock
+        self._gateway_id = gateway_id
+        self._transport = transport
+        self._started_wall_ns = wall_ns()
+
+    def read(self) -> control_pb2.State:
+        """The whole state."""
+        return control_pb2.State(
+            gateway=self._gateway(),
+            pools=[self._pool(pool) for pool in self._sorted_pools()],
+            replicas=self.replicas(""),
+            splits=[split_message(model) for _, model in sorted(self._catalog.models.items())],
+        )
+
+    def replicas(self, model: str) -> list[control_pb2.ReplicaState]:
+        """Replicas by name, of one model or ("") of all."""
+        found = self._fleet.replicas_of(self._fleet.workers.values())
+        return self.describe(each for each in found if model in ("", each.pool.model.name))
+
+    def describe(self, replicas: Iterable[Replica]) -> list[control_pb2.ReplicaState]:
+        """Messages for replicas, in their order."""
+        return [self._replica(replica) for replica in replicas]
+
+    def ready(self) -> bool:
+        """True if a request for the default model, or else for any model, would be served."""
+        default = self._catalog.default_name()
+        if default:
+            return self._catalog.models[default].ready()
+        return any(model.ready() for model in self._catalog.models.values())
+
+    def gauges(self) -> Gauges:
+        """What a scrape wants to know."""
+        read = Gauges()
+        read.live = self._scheduler.num_live()
+        for pool in self._sorted_pools():
+            stats = self._scheduler.pool_stats(pool.handle)
+            read.queued.append(
+                (pool.model.name, pool.version, stats.queued_requests, stats.queued_units)
+            )
+        counts: dict[tuple[str, str, str], int] = {}
+        for pool in self._sorted_pools():
+            for state, _ in _CONDITIONS.values():
+                counts[pool.model.name, pool.version, state] = 0
+        for replica in self._fleet.replicas.values():
+            state, _ = _condition(replica)
+            counts[replica.pool.model.name, replica.pool.version, state] += 1
+        read.replicas = [(*labels, count) for labels, count in counts.items()]
+        return read
+
+    def _sorted_pools(self) -> list[Pool]:
+        return sorted(self._catalog.pools.values(), key=lambda pool: pool.name)
+
+    def _gateway(self) -> control_pb2.GatewayState:
+        return control_pb2.GatewayState(
+            gateway_id=self._gateway_id,
+            software_version=__version__,
+            started_at=_timestamp(self._started_wall_ns),
+            ready=self.ready(),
+            config_generation=1,
+            inflight_requests=self._scheduler.num_live(),
+            requests=self._metrics.outcomes(),
+            transport=self._transport,
+        )
+
+    def _pool(self, pool: Pool) -> control_pb2.PoolState:
+        stats = self._scheduler.pool_stats(pool.handle)
+        state = control_pb2.PoolState(
+            model=pool.model.name,
+            version=pool.version,
+            queued_requests=stats.queued_requests,
+            queued_units=stats.queued_units,
+            executing_batches=stats.executing_batches,
+            cost=control_pb2.LearnedCost(
+                intercept=duration_from_ns(round(stats.cost_intercept_ns)),
+                slope_ns_per_unit=stats.cost_slope_ns,
+                residual_ratio=stats.cost_residual_ratio,
+                num_observations=stats.cost_observations,
+            ),
+            ready=pool.num_ready > 0,
+        )
+        if stats.quantum_ns:
+            state.quantum.CopyFrom(duration_from_ns(stats.quantum_ns))
+        return state
+
+    def _replica(self, replica: Replica) -> control_pb2.ReplicaState:
+        worker = self._fleet.workers[replica.worker_id]
+        stats = self._scheduler.replica_stats(replica.handle)
+        lease_left_ns = worker.expires_at_ns - self._clock.now_ns()
+        state = control_pb2.ReplicaState(
+            replica=replica.name,
+            worker_id=replica.worker_id,
+            address=worker.address,
+            model=replica.pool.model.name,
+            version=replica.pool.version,
+            condition=_condition(replica)[1],
+            outstanding_batches=stats.outstanding_batches,
+            max_outstanding_batches=worker.max_outstanding,
+            speed=stats.speed,
+            completed_batches=stats.completed_batches,
+            failed_batches=stats.failed_batches,
+            busy_answers=stats.busy_answers,
+            lease_expires_at=_timestamp(wall_ns() + lease_left_ns),
+            labels=worker.labels,
+            drained_by_operator=worker.drained_by_operator,
+        )
+        if stats.latency_ns:
+            state.latency.CopyFrom(duration_from_ns(stats.latency_ns))
+        return state
+
+
+def split_message(model: Model) -> control_pb2.TrafficSplit:
+    """A model's split, as in force among registered versions."""
+    shares = [
+        control_pb2.VersionShare(version=pool.version, share=share)
+        for pool, share in model.live_split()
+    ]
+    return control_pb2.TrafficSplit(model=model.name, shares=shares, source=model.split_source)
+
+
+def _timestamp(ns: int) -> Timestamp:
+    return Timestamp(seconds=ns // NS_PER_S, nanos=ns % NS_PER_S)

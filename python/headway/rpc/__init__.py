@@ -1,0 +1,1 @@
+"""The only code that knows gRPC: statuses, conversions, servers, channels, interceptors."""

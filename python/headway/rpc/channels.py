@@ -1,0 +1,38 @@
+"""Client channels, with the options all of Headway's channels share."""
+
+from collections.abc import Sequence
+
+import grpc
+from grpc import aio
+
+MIB = 1 << 20
+
+
+def channel_options(max_message_bytes: int) -> Sequence[tuple[str, int]]:
+    """Options for long-lived channels inside a fleet.
+
+    Keepalive finds a peer that went silent (a power cut, a lost route) within 15 s; the backoff
+    is kept short, since a worker that restarts is wanted back at once.
+    """
+    return (
+        ("grpc.max_receive_message_length", max_message_bytes),
+        ("grpc.max_send_message_length", max_message_bytes),
+        ("grpc.keepalive_time_ms", 10_000),
+        ("grpc.keepalive_timeout_ms", 5_000),
+        ("grpc.keepalive_permit_without_calls", 1),
+        ("grpc.http2.max_pings_without_data", 0),
+        ("grpc.initial_reconnect_backoff_ms", 100),
+        ("grpc.min_reconnect_backoff_ms", 100),
+        ("grpc.max_reconnect_backoff_ms", 2_000),
+        # Channels to the same address would share a connection, and its loss, otherwise.
+        ("grpc.use_local_subchannel_pool", 1),
+        ("grpc.enable_http_proxy", 0),
+    )
+
+
+def insecure_channel(address: str, *, max_message_bytes: int = 64 * MIB) -> aio.Channel:
+    """A plaintext channel to `address` (host:port). Connects when first used."""
+    return aio.insecure_channel(address, options=channel_options(max_message_bytes))
+
+
+__all__ = ["MIB", "aio", "channel_options", "grpc", "insecure_channel"]

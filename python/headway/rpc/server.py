@@ -1,0 +1,152 @@
+"""Servers: the two transports behind one small interface, and the standard services."""
+
+import asyncio
+from collections.abc import Callable, Sequence
+from typing import Any, Literal, Protocol
+
+from grpc import aio
+from grpc_channelz.v1 import channelz
+from grpc_health.v1 import health, health_pb2, health_pb2_grpc
+from grpc_reflection.v1alpha import reflection
+
+from headway.errors import ConfigError, StartupError
+
+Transport = Literal["grpcio", "native"]
+SERVING = health_pb2.HealthCheckResponse.SERVING
+NOT_SERVING = health_pb2.HealthCheckResponse.NOT_SERVING
+
+
+class Server(Protocol):
+    """What both transports offer."""
+
+    def add_insecure_port(self, address: str) -> int:
+        """Binds host:port and returns the port."""
+        ...
+
+    async def start(self) -> None:
+        """Accepts calls from here on."""
+        ...
+
+    async def stop(self, grace: float | None) -> None:
+        """Refuses new calls, waits for old ones up to `grace` seconds, then cancels them."""
+        ...
+
+
+def server_options(max_message_bytes: int) -> list[tuple[str, int]]:
+    """Options all servers share.
+
+    A port is never shared (two processes on one port would each get half of the calls); clients'
+    keepalive pings every 10 s are fine.
+    """
+    return [
+        ("grpc.so_reuseport", 0),
+        ("grpc.max_receive_message_length", max_message_bytes),
+        ("grpc.max_send_message_length", max_message_bytes),
+        ("grpc.http2.min_ping_interval_without_data_ms", 5_000),
+        ("grpc.keepalive_permit_without_calls", 1),
+        ("grpc.keepalive_time_ms", 30_000),
+        ("grpc.keepalive_timeout_ms", 10_000),
+    ]
+
+
+def make_server(
+    transport: Transport,
+    *,
+    interceptors: Sequence[aio.ServerInterceptor] = (),
+    max_message_bytes: int,
+    max_concurrent_streams: int,
+) -> Any:
+    """A server of the transport, not bound yet.
+
+    Raises:
+      ConfigError: the transport's package is not installed.
+    """
+    options = server_options(max_message_bytes)
+    options.append(("grpc.max_concurrent_streams", max_concurrent_streams))
+    if transport == "grpcio":
+        options.append(("grpc.enable_channelz", 1))
+        return aio.server(interceptors=interceptors, options=options)
+    try:
+        import pygrpc_native.aio
+    except ImportError as error:
+        raise ConfigError(
+            'gateway.transport is "native", but the package pygrpc-native is not installed; '
+            'run pip install "headway[gateway]", or set gateway.transport = "grpcio"'
+        ) from error
+    return pygrpc_native.aio.server(interceptors=interceptors, options=options)
+
+
+def bind(server: Server, host: str, port: int, what: str) -> str:
+    """Binds and returns host:port as bound.
+
+    Args:
+      what: the setting that chose the port, for the message.
+
+    Raises:
+      StartupError: the port is taken or not allowed.
+    """
+    shown = f"[{host}]" if ":" in host else host
+    try:
+        bound = server.add_insecure_port(f"{shown}:{port}")
+    except (RuntimeError, OSError, ValueError) as error:
+        raise StartupError(_taken(shown, port, what)) from error
+    if bound == 0:
+        raise StartupError(_taken(shown, port, what))
+    return f"{shown}:{bound}"
+
+
+def _taken(host: str, port: int, what: str) -> str:
+    return (
+        f"cannot listen on {host}:{port} ({what}): the port is taken or not permitted; "
+        f"stop what uses it, or choose another with {what} (0 takes any free one)"
+    )
+
+
+class Health:
+    """grpc.health.v1, by service and by model."""
+
+    def __init__(self) -> None:
+        self._servicer = health.aio.HealthServicer()
+        self._known: dict[str, int] = {}
+        self._tasks: set[asyncio.Task[None]] = set()
+
+    def add_to(self, server: Any) -> None:
+        """Adds the health service to a server."""
+        health_pb2_grpc.add_HealthServicer_to_server(self._servicer, server)
+
+    def set(self, service: str, serving: bool) -> None:
+        """Sets a service's status; watchers hear of changes only."""
+        status = SERVING if serving else NOT_SERVING
+        if self._known.get(service) != status:
+            self._known[service] = status
+            # The servicer's `set` is a coroutine only for the sake of its watchers' condition.
+            task = asyncio.ensure_future(self._servicer.set(service, status))
+            self._tasks.add(task)
+            task.add_done_callback(self._tasks.discard)
+
+    def status(self, service: str) -> bool | None:
+        """True if serving, None if unknown."""
+        known = self._known.get(service)
+        return None if known is None else known == SERVING
+
+    def leave(self) -> None:
+        """Turns everything to NOT_SERVING, for a drain."""
+        for service in list(self._known):
+            self.set(service, False)
+
+
+def add_standard_services(server: Any, service_names: Sequence[str]) -> None:
+    """Adds reflection for `service_names` and the standard services, and channelz."""
+    names = (
+        *service_names,
+        health.SERVICE_NAME,
+        "grpc.channelz.v1.Channelz",
+        reflection.SERVICE_NAME,
+    )
+    reflection.enable_server_reflection(names, server)
+    channelz.add_channelz_servicer(server)
+
+
+def on_done(context: Any, callback: Callable[[], None]) -> None:
+    """Calls back when the call is over, however it ended."""
+    context.add_done_callback(lambda _: callback())

@@ -1,0 +1,188 @@
+"""The gateway's metrics: every name and label once.
+
+Counting happens on the event loop's one thread, so the hot path adds to plain integers; the
+collector turns them into Prometheus families when it is asked (a labelled prometheus-client
+observation takes a lock and 1-2 us, four times a request).
+"""
+
+from bisect import bisect_left
+from collections.abc import Callable, Iterable, Sequence
+
+from prometheus_client.core import (
+    CounterMetricFamily,
+    GaugeMetricFamily,
+    HistogramMetricFamily,
+    Metric,
+)
+from prometheus_client.registry import Collector
+
+_NS_PER_S = 1e9
+LATENCY_BOUNDS_S = (
+    0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0,
+)  # fmt: skip
+BATCH_BOUNDS = (1, 2, 4, 8, 16, 32, 64, 128, 256)
+RATIO_BOUNDS = (0.25, 0.5, 0.75, 0.9, 0.95, 1.0, 1.05, 1.1, 1.25, 1.5, 2.0, 4.0)
+OTHER = "other"
+
+
+class Distribution:
+    """Counts of a histogram with fixed bounds; memory is the bounds."""
+
+    __slots__ = ("bounds", "counts", "total")
+
+    def __init__(self, bounds: Sequence[float]) -> None:
+        self.bounds = bounds
+        self.counts = [0] * (len(bounds) + 1)
+        self.total = 0.0
+
+    def add(self, value: float) -> None:
+        """Counts a value into the first bucket whose bound is not below it."""
+        self.counts[bisect_left(self.bounds, value)] += 1
+        self.total += value
+
+    def buckets(self) -> list[tuple[str, float]]:
+        """(upper bound, cumulative count) as Prometheus wants them."""
+        cumulative = 0
+        rows: list[tuple[str, float]] = []
+        for bound, count in zip((*map(str, map(float, self.bounds)), "+Inf"), self.counts,
+                                strict=True):  # fmt: skip
+            cumulative += count
+            rows.append((bound, cumulative))
+        return rows
+
+
+class PoolMetrics:
+    """Counts of one model version."""
+
+    __slots__ = ("batch_reasons", "batch_size", "cost_ratio", "device", "latency", "outcomes",
+                 "queued")  # fmt: skip
+
+    def __init__(self) -> None:
+        self.outcomes: dict[str, int] = {}
+        self.latency = Distribution(LATENCY_BOUNDS_S)
+        self.queued = Distribution(LATENCY_BOUNDS_S)
+        self.device = Distribution(LATENCY_BOUNDS_S)
+        self.batch_size = Distribution(BATCH_BOUNDS)
+        self.cost_ratio = Distribution(RATIO_BOUNDS)
+        self.batch_reasons: dict[str, int] = {}
+
+    def ended(self, outcome: str, total_ns: int) -> None:
+        """A request ended: "ok" or an error reason."""
+        self.outcomes[outcome] = self.outcomes.get(outcome, 0) + 1
+        self.latency.add(total_ns / _NS_PER_S)
+
+    def dispatched(self, reason: str, queued_ns: Sequence[int]) -> None:
+        """A batch left for a replica."""
+        self.batch_reasons[reason] = self.batch_reasons.get(reason, 0) + 1
+        self.batch_size.add(len(queued_ns))
+        for wait in queued_ns:
+            self.queued.add(wait / _NS_PER_S)
+
+    def executed(self, device_ns: int, predicted_ns: int) -> None:
+        """A batch was executed; device_ns > 0."""
+        self.device.add(device_ns / _NS_PER_S)
+        if predicted_ns > 0:
+            self.cost_ratio.add(device_ns / predicted_ns)
+
+
+class Gauges:
+    """A reading of the scheduler's state at the time of a scrape."""
+
+    def __init__(self) -> None:
+        self.queued: list[tuple[str, str, int, int]] = []  # model, version, requests, units
+        self.replicas: list[tuple[str, str, str, int]] = []  # model, version, state, count
+        self.live = 0
+        self.config_generation = 1
+
+
+class GatewayMetrics(Collector):
+    """All of a gateway's metrics.
+
+    Labels come from registered models, versions, reasons and states, all bounded; what a client
+    chose and nobody registered is counted under "other".
+    """
+
+    def __init__(self, read_gauges: Callable[[], Gauges]) -> None:
+        self._read_gauges = read_gauges
+        self._pools: dict[tuple[str, str], PoolMetrics] = {}
+        self.unmatched: dict[str, int] = {}
+
+    def pool(self, model: str, version: str) -> PoolMetrics:
+        """Counts of a registered model version; made once, kept by the caller."""
+        return self._pools.setdefault((model, version), PoolMetrics())
+
+    def refused_unmatched(self, reason: str) -> None:
+        """A request was refused before it had a registered model version."""
+        self.unmatched[reason] = self.unmatched.get(reason, 0) + 1
+
+    def outcomes(self) -> dict[str, int]:
+        """Requests ended, by outcome, over all models."""
+        total = dict(self.unmatched)
+        for pool in self._pools.values():
+            for outcome, count in pool.outcomes.items():
+                total[outcome] = total.get(outcome, 0) + count
+        return total
+
+    def collect(self) -> Iterable[Metric]:
+        """All families, for prometheus-client."""
+        yield from self._counters()
+        yield from self._histograms()
+        yield from self._gauges()
+
+    def _counters(self) -> Iterable[Metric]:
+        requests = CounterMetricFamily(
+            "headway_requests", "Requests ended, by outcome (ok or the error reason).",
+            labels=("model", "version", "outcome"),
+        )  # fmt: skip
+        batches = CounterMetricFamily(
+            "headway_batches", "Batches dispatched, by the reason they closed.",
+            labels=("model", "version", "reason"),
+        )  # fmt: skip
+        for (model, version), pool in self._pools.items():
+            for outcome, count in pool.outcomes.items():
+                requests.add_metric((model, version, outcome), count)
+            for reason, count in pool.batch_reasons.items():
+                batches.add_metric((model, version, reason), count)
+        for reason, count in self.unmatched.items():
+            requests.add_metric((OTHER, OTHER, reason), count)
+        return requests, batches
+
+    def _histograms(self) -> Iterable[Metric]:
+        shapes = (
+            ("latency", "headway_request_duration_seconds", "Arrival to answer."),
+            ("queued", "headway_queue_duration_seconds", "Arrival to dispatch."),
+            ("device", "headway_batch_device_seconds", "Device time of a batch."),
+            ("batch_size", "headway_batch_requests", "Requests of a batch."),
+            ("cost_ratio", "headway_batch_cost_ratio", "Actual over predicted device time."),
+        )
+        for attribute, name, text in shapes:
+            family = HistogramMetricFamily(name, text, labels=("model", "version"))
+            for labels, pool in self._pools.items():
+                distribution: Distribution = getattr(pool, attribute)
+                family.add_metric(labels, distribution.buckets(), distribution.total)
+            yield family
+
+    def _gauges(self) -> Iterable[Metric]:
+        read = self._read_gauges()
+        requests = GaugeMetricFamily(
+            "headway_queue_requests", "Requests queued.", labels=("model", "version")
+        )
+        units = GaugeMetricFamily(
+            "headway_queue_units", "Work units queued.", labels=("model", "version")
+        )
+        for model, version, count, queued_units in read.queued:
+            requests.add_metric((model, version), count)
+            units.add_metric((model, version), queued_units)
+        replicas = GaugeMetricFamily(
+            "headway_replicas", "Replicas, by state.", labels=("model", "version", "state")
+        )
+        for model, version, state, count in read.replicas:
+            replicas.add_metric((model, version, state), count)
+        live = GaugeMetricFamily(
+            "headway_inflight_requests", "Requests queued and executing.", value=read.live
+        )
+        generation = GaugeMetricFamily(
+            "headway_config_generation", "Number of the live configuration.",
+            value=read.config_generation,
+        )  # fmt: skip
+        return requests, units, replicas, live, generation

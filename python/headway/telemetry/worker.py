@@ -1,0 +1,132 @@
+"""A worker's metrics: every name and label once. Counted as the gateway's are: plain integers."""
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+
+from prometheus_client.core import (
+    CounterMetricFamily,
+    GaugeMetricFamily,
+    HistogramMetricFamily,
+    Metric,
+)
+from prometheus_client.registry import Collector
+
+from headway.telemetry.gateway import BATCH_BOUNDS, LATENCY_BOUNDS_S, Distribution
+from headway.v1 import worker_pb2
+
+_NS_PER_S = 1e9
+_STATUS_NAMES = {
+    value: name.removeprefix("ITEM_STATUS_").lower()
+    for name, value in worker_pb2.ItemStatus.items()
+}
+NUM_STATUSES = len(_STATUS_NAMES)
+
+
+class ModelMetrics:
+    """Counts of one hosted model version."""
+
+    __slots__ = ("batch_size", "busy", "device", "items", "units", "wall")
+
+    def __init__(self) -> None:
+        self.items = [0] * NUM_STATUSES
+        self.busy = 0
+        self.units = 0
+        self.batch_size = Distribution(BATCH_BOUNDS)
+        self.device = Distribution(LATENCY_BOUNDS_S)
+        self.wall = Distribution(LATENCY_BOUNDS_S)
+
+    def answered(self, by_status: Sequence[int], units: int, device_ns: int, wall_ns: int) -> None:
+        """A batch ended.
+
+        Args:
+          by_status: members by `ItemStatus`.
+          units: work units executed.
+          device_ns: 0 where no device time is known; it is not counted then.
+          wall_ns: receipt to end.
+        """
+        for status, count in enumerate(by_status):
+            self.items[status] += count
+        self.units += units
+        self.batch_size.add(sum(by_status))
+        self.wall.add(wall_ns / _NS_PER_S)
+        if device_ns > 0:
+            self.device.add(device_ns / _NS_PER_S)
+
+
+@dataclass(frozen=True, slots=True)
+class WorkerGauges:
+    """A reading of a worker at the time of a scrape."""
+
+    outstanding_batches: int
+    sessions: int
+    gateways_joined: int
+    draining: bool
+    idle_ns: int
+
+
+class WorkerMetrics(Collector):
+    """All of a worker's metrics. Labels are hosted models and statuses, all bounded."""
+
+    def __init__(self, read_gauges: Callable[[], WorkerGauges]) -> None:
+        self._read_gauges = read_gauges
+        self._models: dict[tuple[str, str], ModelMetrics] = {}
+
+    def model(self, model: str, version: str) -> ModelMetrics:
+        """Counts of a hosted model version; made once, kept by the caller."""
+        return self._models.setdefault((model, version), ModelMetrics())
+
+    def collect(self) -> Iterable[Metric]:
+        """All families, for prometheus-client."""
+        yield from self._counters()
+        yield from self._histograms()
+        yield from self._gauges()
+
+    def _counters(self) -> Iterable[Metric]:
+        items = CounterMetricFamily(
+            "headway_worker_items", "Members of batches, by how they ended.",
+            labels=("model", "version", "status"),
+        )  # fmt: skip
+        busy = CounterMetricFamily(
+            "headway_worker_busy_batches", "Batches turned away as busy.",
+            labels=("model", "version"),
+        )  # fmt: skip
+        units = CounterMetricFamily(
+            "headway_worker_units", "Work units executed.", labels=("model", "version")
+        )
+        for labels, counts in self._models.items():
+            for status, count in enumerate(counts.items):
+                if count:
+                    items.add_metric((*labels, _STATUS_NAMES[status]), count)
+            busy.add_metric(labels, counts.busy)
+            units.add_metric(labels, counts.units)
+        idle = CounterMetricFamily(
+            "headway_worker_idle_seconds", "Time the device had nothing to do between executions.",
+            value=self._read_gauges().idle_ns / _NS_PER_S,
+        )  # fmt: skip
+        return items, busy, units, idle
+
+    def _histograms(self) -> Iterable[Metric]:
+        shapes = (
+            ("device", "headway_worker_batch_device_seconds", "Device time of a batch."),
+            ("wall", "headway_worker_batch_wall_seconds", "Receipt of a batch to its end."),
+            ("batch_size", "headway_worker_batch_requests", "Members of a batch."),
+        )
+        for attribute, name, text in shapes:
+            family = HistogramMetricFamily(name, text, labels=("model", "version"))
+            for labels, counts in self._models.items():
+                distribution: Distribution = getattr(counts, attribute)
+                family.add_metric(labels, distribution.buckets(), distribution.total)
+            yield family
+
+    def _gauges(self) -> Iterable[Metric]:
+        read = self._read_gauges()
+        gauges = (
+            ("outstanding_batches", "Batches in hand.", read.outstanding_batches),
+            ("sessions", "Gateways connected.", read.sessions),
+            ("gateways_joined", "Gateways that hold a lease of this worker.", read.gateways_joined),
+            ("draining", "1 while it takes no new work.", int(read.draining)),
+        )
+        return [
+            GaugeMetricFamily(f"headway_worker_{name}", text, value=value)
+            for name, text, value in gauges
+        ]

@@ -1,0 +1,1 @@
+"""The worker: hosts model versions and executes batches for gateways."""

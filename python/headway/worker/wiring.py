@@ -1,0 +1,187 @@
+"""The composition root: what a worker is made of, and the order in which it comes and goes."""
+
+import asyncio
+import json
+import logging
+import os
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+from prometheus_client import CollectorRegistry
+
+from headway.clock import Clock
+from headway.rng import SeedTree, fresh_root
+from headway.rpc.interceptors import Caller, guard
+from headway.rpc.server import Health, add_standard_services, bind, make_server
+from headway.telemetry.http import HttpServer
+from headway.telemetry.worker import WorkerGauges, WorkerMetrics
+from headway.v1 import worker_pb2_grpc
+from headway.worker.batch import HostedModel
+from headway.worker.device import Device
+from headway.worker.fleet import Membership
+from headway.worker.hosting import hosted, make_runtime
+from headway.worker.patience import within
+from headway.worker.servicer import SERVICE, WorkerServicer
+from headway.worker.sessions import Sessions
+from headway.worker.settings import WorkerSettings
+from headway.worker.state import WorkerState
+
+_log = logging.getLogger(__name__)
+
+NS_PER_S = 1_000_000_000
+# Sessions, health watches and operators' calls on one connection.
+MAX_CONCURRENT_STREAMS = 1_024
+# Streams have ended by themselves when the server stops; what is left are health watches.
+STOP_GRACE_SECONDS = 0.5
+
+
+class Worker:
+    """One worker process, from `start` to `drain`."""
+
+    def __init__(self, settings: WorkerSettings, *, clock: Clock, seeds: SeedTree) -> None:
+        """Needs a running event loop; opens nothing yet."""
+        self._settings = settings
+        self._clock = clock
+        # By name, so that workers that share a seed do not share their luck.
+        self._seeds = SeedTree(seeds.seed(settings.worker_id))
+        # Not from `seeds`: a restart with the same seed is another instance.
+        self._instance_id = f"{fresh_root():016x}"
+        self._device_thread = ThreadPoolExecutor(1, thread_name_prefix="device")
+        self._models: tuple[HostedModel, ...] = ()
+        self._device = Device(
+            clock,
+            max_batches=settings.max_outstanding_batches + settings.max_queued_batches,
+            freed=lambda: self._sessions.tell_freed(),
+        )
+        self._sessions = Sessions(settings, self._instance_id, self._device, clock)
+        self._state = WorkerState(settings, self._instance_id, self._device)
+        self._health = Health()
+        self._server = make_server(
+            "grpcio",
+            max_message_bytes=settings.max_message_bytes,
+            max_concurrent_streams=MAX_CONCURRENT_STREAMS,
+        )
+        self._metrics = WorkerMetrics(self._gauges)
+        registry = CollectorRegistry()
+        registry.register(self._metrics)
+        self._http = HttpServer(registry=registry, readiness=self._state.readiness)
+        self._memberships = [
+            Membership(
+                address,
+                registration=self._state.registration,
+                heartbeat=self._state.heartbeat,
+                clock=clock,
+                rng=self._seeds.stream(f"fleet/{address}"),
+            )
+            for address in settings.gateways
+        ]
+        self._membership_tasks: list[asyncio.Task[None]] = []
+
+    async def start(self) -> None:
+        """Returns once it would execute a batch. It joins its gateways from then on.
+
+        Raises:
+          StartupError: a port is taken, or a model cannot be loaded.
+        """
+        addresses = await self._listen()
+        await self._load()
+        self._set_health(True)
+        if self._settings.address_file is not None:
+            write_atomically(self._settings.address_file, json.dumps(addresses))
+        self._membership_tasks = [
+            asyncio.ensure_future(membership.run()) for membership in self._memberships
+        ]
+        _log.info("ready", extra={**addresses, "worker_id": self._settings.worker_id})
+
+    async def drain(self) -> None:
+        """Takes no more work, finishes what is in hand within `drain_seconds`, and leaves."""
+        self._health.leave()
+        self._device.draining = True
+        self._sessions.tell_capacity()
+        for membership in self._memberships:
+            membership.hurry()
+        try:
+            drain_ns = round(self._settings.drain_seconds * NS_PER_S)
+            await within(self._clock, drain_ns, self._device.until_idle())
+        except TimeoutError:
+            _log.warning("gave up on %d batches after the drain time", self._device.num_batches)
+        await self.close()
+
+    async def close(self) -> None:
+        """Ends everything. Answers that are ready are sent first; work in hand is stopped."""
+        self._sessions.finish()
+        await self._server.stop(STOP_GRACE_SECONDS)
+        for task in self._membership_tasks:
+            task.cancel()
+        await asyncio.gather(*self._membership_tasks, return_exceptions=True)
+        await asyncio.gather(*(membership.leave() for membership in self._memberships))
+        await asyncio.gather(*(membership.close() for membership in self._memberships))
+        await self._http.stop()
+        for model in self._models:
+            await model.runtime.close()
+        self._device_thread.shutdown(wait=False, cancel_futures=True)
+        if self._settings.address_file is not None:
+            self._settings.address_file.unlink(missing_ok=True)
+
+    async def _listen(self) -> dict[str, str]:
+        settings = self._settings
+        if settings.address_file is not None:
+            settings.address_file.unlink(missing_ok=True)
+        servicer = WorkerServicer(self._sessions)
+        # Gateways show who they are in the session's greeting, not in the call's metadata.
+        guard(servicer, SERVICE, ["Session"], lambda _metadata, _method: Caller("fleet", 0))
+        worker_pb2_grpc.add_WorkerServiceServicer_to_server(servicer, self._server)
+        self._health.add_to(self._server)
+        add_standard_services(self._server, [SERVICE])
+        addresses = {"worker": bind(self._server, settings.host, settings.port, "worker.port")}
+        self._state.address = _advertised(settings.advertise, addresses["worker"])
+        self._set_health(False)
+        await self._server.start()
+        if settings.http_port is not None:
+            addresses["http"] = await self._http.start(settings.http_host, settings.http_port)
+        return addresses
+
+    async def _load(self) -> None:
+        models: list[HostedModel] = []
+        for handle, settings in enumerate(self._settings.models):
+            runtime = make_runtime(
+                settings,
+                clock=self._clock,
+                seeds=SeedTree(self._seeds.seed(settings.label)),
+                device_thread=self._device_thread,
+            )
+            await runtime.load()
+            models.append(hosted(handle, settings, runtime, self._metrics))
+            _log.info("loaded %s", settings.label)
+        self._models = self._state.models = self._sessions.models = tuple(models)
+
+    def _set_health(self, serving: bool) -> None:
+        self._health.set("", serving)
+        self._health.set(SERVICE, serving)
+        for model in self._settings.models:
+            self._health.set(model.model, serving)
+            self._health.set(model.label, serving)
+
+    def _gauges(self) -> WorkerGauges:
+        return WorkerGauges(
+            outstanding_batches=self._device.num_batches,
+            sessions=len(self._sessions),
+            gateways_joined=sum(membership.joined for membership in self._memberships),
+            draining=self._device.draining,
+            idle_ns=self._device.idle_ns,
+        )
+
+
+def _advertised(advertise: str | None, bound: str) -> str:
+    if advertise is None:
+        return bound
+    host, _, port = advertise.rpartition(":")
+    return f"{host}:{bound.rpartition(':')[2]}" if int(port) == 0 else advertise
+
+
+def write_atomically(path: Path, text: str) -> None:
+    """Writes a file such that a reader sees all of it or none."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    scratch = path.with_name(f"{path.name}.{os.getpid()}")
+    scratch.write_text(text + "\n")
+    scratch.replace(path)

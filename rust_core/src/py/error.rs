@@ -1,0 +1,17 @@
+//! How the core's errors look in Python.
+use pyo3::exceptions::{PyKeyError, PyValueError};
+use pyo3::PyErr;
+
+use crate::error::CoreError;
+
+impl From<CoreError> for PyErr {
+    fn from(error: CoreError) -> Self {
+        let message = error.to_string();
+        match error {
+            CoreError::UnknownHandle { .. } => PyKeyError::new_err(message),
+            CoreError::Argument { .. } | CoreError::PoolInUse { .. } => {
+                PyValueError::new_err(message)
+            }
+        }
+    }
+}

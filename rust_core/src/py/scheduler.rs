@@ -1,0 +1,239 @@
+//! The scheduler.
+use pyo3::prelude::*;
+
+use super::argument::{Int, Real, Word};
+use super::batch::Batch;
+use super::ended::Ended;
+use super::enums::{BatchOutcome, ReplicaCondition};
+use super::lock::Lock;
+use super::stats::{PoolStats, ReplicaStats};
+use super::verdict::Verdict;
+use crate::cost::Affine;
+use crate::scheduler::{self, Offer, ReplicaLimits, Report};
+
+/// A ticket or a verdict.
+#[derive(IntoPyObject)]
+enum Answer {
+    Ticket(u64),
+    Verdict(Verdict),
+}
+
+/// The queues, replicas and quotas of one gateway.
+#[pyclass(frozen, module = "headway._core")]
+pub struct Scheduler(Lock<scheduler::Scheduler>);
+
+#[pymethods]
+impl Scheduler {
+    #[new]
+    #[pyo3(
+        signature = (*, seed, max_live = Int(65_536), max_attempts = Int(3)),
+        text_signature = "(*, seed, max_live=65536, max_attempts=3)"
+    )]
+    fn new(seed: Word, max_live: Int, max_attempts: Int) -> PyResult<Self> {
+        let core = scheduler::Scheduler::new(seed.get("seed")?, max_live.0, max_attempts.0)?;
+        Ok(Self(Lock::new(core)))
+    }
+
+    #[pyo3(signature = (now_ns, *, units_per_s, burst_units))]
+    fn add_tenant(&self, now_ns: Int, units_per_s: Real, burst_units: Real) -> PyResult<i64> {
+        Ok(self.0.hold().add_tenant(now_ns.0, units_per_s.0, burst_units.0)?)
+    }
+
+    #[pyo3(signature = (now_ns, tenant, *, units_per_s, burst_units))]
+    fn set_tenant_quota(
+        &self,
+        now_ns: Int,
+        tenant: Int,
+        units_per_s: Real,
+        burst_units: Real,
+    ) -> PyResult<()> {
+        let mut core = self.0.hold();
+        Ok(core.set_tenant_quota(now_ns.0, tenant.0, units_per_s.0, burst_units.0)?)
+    }
+
+    #[pyo3(signature = (*, salt))]
+    fn add_model(&self, salt: Word) -> PyResult<i64> {
+        let salt = salt.get("salt")?;
+        Ok(self.0.hold().add_model(salt))
+    }
+
+    #[allow(clippy::needless_pass_by_value)] // PyO3 hands sequences over by value
+    fn set_split(&self, model: Int, pools: Vec<Int>, shares: Vec<Real>) -> PyResult<()> {
+        let pools: Vec<i64> = pools.iter().map(|pool| pool.0).collect();
+        let shares: Vec<f64> = shares.iter().map(|share| share.0).collect();
+        Ok(self.0.hold().set_split(model.0, &pools, &shares)?)
+    }
+
+    #[pyo3(signature = (
+        *, max_queued_requests, max_queued_units, prior_intercept_ns, prior_slope_ns
+    ))]
+    fn add_pool(
+        &self,
+        max_queued_requests: Int,
+        max_queued_units: Int,
+        prior_intercept_ns: Real,
+        prior_slope_ns: Real,
+    ) -> PyResult<i64> {
+        let prior = Affine { fixed_ns: prior_intercept_ns.0, unit_ns: prior_slope_ns.0 };
+        Ok(self.0.hold().add_pool(max_queued_requests.0, max_queued_units.0, prior)?)
+    }
+
+    fn remove_pool(&self, now_ns: Int, pool: Int) -> PyResult<Vec<u64>> {
+        Ok(self.0.hold().remove_pool(now_ns.0, pool.0)?)
+    }
+
+    #[allow(clippy::too_many_arguments)] // the contract's keyword-only limits
+    #[pyo3(signature = (now_ns, pool, *, max_outstanding, max_requests, max_rows, max_units))]
+    fn add_replica(
+        &self,
+        now_ns: Int,
+        pool: Int,
+        max_outstanding: Int,
+        max_requests: Int,
+        max_rows: Int,
+        max_units: Int,
+    ) -> PyResult<i64> {
+        let limits = limits(max_outstanding, max_requests, max_rows, max_units);
+        Ok(self.0.hold().add_replica(now_ns.0, pool.0, &limits)?)
+    }
+
+    #[pyo3(signature = (replica, *, max_outstanding, max_requests, max_rows, max_units))]
+    fn set_replica_limits(
+        &self,
+        replica: Int,
+        max_outstanding: Int,
+        max_requests: Int,
+        max_rows: Int,
+        max_units: Int,
+    ) -> PyResult<()> {
+        let limits = limits(max_outstanding, max_requests, max_rows, max_units);
+        Ok(self.0.hold().set_replica_limits(replica.0, &limits)?)
+    }
+
+    fn set_replica_condition(
+        &self,
+        now_ns: Int,
+        replica: Int,
+        condition: ReplicaCondition,
+    ) -> PyResult<()> {
+        Ok(self.0.hold().set_replica_condition(now_ns.0, replica.0, condition.into())?)
+    }
+
+    fn remove_replica(&self, now_ns: Int, replica: Int) -> PyResult<Vec<u64>> {
+        Ok(self.0.hold().remove_replica(now_ns.0, replica.0)?)
+    }
+
+    #[allow(clippy::too_many_arguments)] // one crossing of the border a request
+    fn offer(
+        &self,
+        now_ns: Int,
+        tenant: Int,
+        model: Int,
+        pool: Int,
+        key_hash: Word,
+        units: Int,
+        rows: Int,
+        deadline_ns: Int,
+        priority: Int,
+        lane: Int,
+        weight: Real,
+    ) -> PyResult<Answer> {
+        let offer = Offer {
+            tenant: tenant.0,
+            model: model.0,
+            pool: pool.0,
+            key_hash: key_hash.get("key_hash")?,
+            units: units.0,
+            rows: rows.0,
+            deadline_ns: deadline_ns.0,
+            priority: priority.0,
+            lane: lane.0,
+            weight: weight.0,
+        };
+        Ok(match self.0.hold().offer(now_ns.0, &offer)? {
+            Ok(ticket) => Answer::Ticket(ticket),
+            Err(verdict) => Answer::Verdict(verdict.into()),
+        })
+    }
+
+    fn pool_of(&self, ticket: Int) -> i64 {
+        self.0.hold().pool_of(ticket.0)
+    }
+
+    fn form_batch(&self, now_ns: Int, pool: Int) -> PyResult<Option<Batch>> {
+        Ok(self.0.hold().form_batch(now_ns.0, pool.0)?.map(Batch::from))
+    }
+
+    #[allow(clippy::too_many_arguments, clippy::needless_pass_by_value)] // as the contract has it
+    #[pyo3(
+        signature = (
+            now_ns, batch, outcome, device_ns = Int(0), units = Int(0), retry_after_ns = Int(0),
+            retry = Vec::new(), failed = Int(0)
+        ),
+        text_signature = "($self, now_ns, batch, outcome, device_ns=0, units=0, \
+                          retry_after_ns=0, retry=(), failed=0)"
+    )]
+    fn complete(
+        &self,
+        now_ns: Int,
+        batch: Int,
+        outcome: BatchOutcome,
+        device_ns: Int,
+        units: Int,
+        retry_after_ns: Int,
+        retry: Vec<Int>,
+        failed: Int,
+    ) -> PyResult<Vec<u64>> {
+        let retry: Vec<u64> = retry.iter().filter_map(|t| u64::try_from(t.0).ok()).collect();
+        let report = Report {
+            outcome: outcome.into(),
+            device_ns: device_ns.0,
+            units: units.0,
+            retry_after_ns: retry_after_ns.0,
+            retry: &retry,
+            failed: failed.0,
+        };
+        Ok(self.0.hold().complete(now_ns.0, batch.0, &report)?)
+    }
+
+    fn cancel(&self, now_ns: Int, ticket: Int) -> PyResult<Option<Ended>> {
+        Ok(self.0.hold().cancel(now_ns.0, ticket.0)?.map(Ended::from))
+    }
+
+    fn expire(&self, now_ns: Int) -> PyResult<Vec<Ended>> {
+        Ok(self.0.hold().expire(now_ns.0)?.into_iter().map(Ended::from).collect())
+    }
+
+    fn next_event_ns(&self) -> Option<i64> {
+        self.0.hold().next_event_ns()
+    }
+
+    fn drain_ns(&self, pool: Int) -> PyResult<i64> {
+        Ok(self.0.hold().drain_ns(pool.0)?)
+    }
+
+    fn pool_stats(&self, pool: Int) -> PyResult<PoolStats> {
+        Ok(self.0.hold().pool_stats(pool.0)?.into())
+    }
+
+    fn replica_stats(&self, replica: Int) -> PyResult<ReplicaStats> {
+        Ok(self.0.hold().replica_stats(replica.0)?.into())
+    }
+
+    fn num_live(&self) -> usize {
+        self.0.hold().num_live()
+    }
+
+    fn num_executing(&self) -> usize {
+        self.0.hold().num_executing()
+    }
+}
+
+fn limits(outstanding: Int, requests: Int, rows: Int, units: Int) -> ReplicaLimits {
+    ReplicaLimits {
+        max_outstanding: outstanding.0,
+        max_requests: requests.0,
+        max_rows: rows.0,
+        max_units: units.0,
+    }
+}

@@ -1,0 +1,71 @@
+//! Pools and replicas at a glance.
+use pyo3::prelude::*;
+
+use super::enums::ReplicaCondition;
+use crate::scheduler;
+
+/// A pool at a glance.
+#[pyclass(frozen, get_all, module = "headway._core")]
+pub struct PoolStats {
+    queued_requests: u64,
+    queued_units: u64,
+    queued_rows: u64,
+    executing_batches: u64,
+    executing_requests: u64,
+    free_slots: u64,
+    ready_replicas: u64,
+    cost_intercept_ns: f64,
+    cost_slope_ns: f64,
+    cost_residual_ratio: f64,
+    cost_observations: u64,
+    drain_ns: i64,
+    quantum_ns: i64,
+}
+
+impl From<scheduler::PoolStats> for PoolStats {
+    fn from(stats: scheduler::PoolStats) -> Self {
+        Self {
+            queued_requests: stats.queued_requests,
+            queued_units: stats.queued_units,
+            queued_rows: stats.queued_rows,
+            executing_batches: stats.executing_batches,
+            executing_requests: stats.executing_requests,
+            free_slots: stats.free_slots,
+            ready_replicas: stats.ready_replicas,
+            cost_intercept_ns: stats.cost_intercept_ns,
+            cost_slope_ns: stats.cost_slope_ns,
+            cost_residual_ratio: stats.cost_residual_ratio,
+            cost_observations: stats.cost_observations,
+            drain_ns: stats.drain_ns,
+            quantum_ns: stats.quantum_ns,
+        }
+    }
+}
+
+/// A replica at a glance.
+#[pyclass(frozen, get_all, module = "headway._core")]
+pub struct ReplicaStats {
+    pool: u64,
+    condition: ReplicaCondition,
+    outstanding_batches: usize,
+    latency_ns: i64,
+    speed: f64,
+    completed_batches: u64,
+    failed_batches: u64,
+    busy_answers: u64,
+}
+
+impl From<scheduler::ReplicaStats> for ReplicaStats {
+    fn from(stats: scheduler::ReplicaStats) -> Self {
+        Self {
+            pool: stats.pool,
+            condition: stats.condition.into(),
+            outstanding_batches: stats.outstanding_batches,
+            latency_ns: stats.latency_ns,
+            speed: stats.speed,
+            completed_batches: stats.completed_batches,
+            failed_batches: stats.failed_batches,
+            busy_answers: stats.busy_answers,
+        }
+    }
+}

@@ -1,0 +1,170 @@
+//! The queues, replicas and quotas of one gateway, composed.
+//!
+//! Every request is in exactly one place: queued in its pool, or executing in one batch. All ways
+//! to end it go through [`Scheduler::finish`], so it ends once, and every count returns to zero.
+mod admission;
+mod dispatch;
+mod ending;
+mod envelope;
+mod feedback;
+mod pool;
+mod reads;
+mod registry;
+mod replica;
+mod speed;
+mod types;
+
+use std::collections::BTreeMap;
+
+use crate::batch::Item;
+use crate::bucket::TokenBucket;
+use crate::check;
+use crate::deadline::DeadlineHeap;
+use crate::error::CoreError;
+use crate::rng::Rng;
+use crate::slab::{Slab, MAX_SLOTS};
+
+use pool::Pool;
+use replica::{Replica, Share};
+
+pub use types::{
+    Batch, BatchOutcome, Condition, Ended, Offer, PoolStats, RefusalReason, ReplicaLimits,
+    ReplicaStats, Report, Verdict,
+};
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum State {
+    Queued,
+    Executing { batch: u64 },
+}
+
+#[derive(Debug)]
+struct Request {
+    pool: u64,
+    item: Item,
+    state: State,
+    attempts: u32,
+}
+
+#[derive(Debug)]
+struct Dispatch {
+    pool: u64,
+    replica: u64,
+    at_ns: i64,
+    members: Vec<u64>,
+    /// Members that are still live.
+    live: usize,
+    units: u64,
+    predicted_ns: i64,
+    /// True if the replica had nothing else in hand, so that the wait was all handoff.
+    to_idle: bool,
+}
+
+#[derive(Debug)]
+struct Model {
+    salt: u64,
+    /// (upper end of the interval, pool), ends rising.
+    split: Vec<(f64, u64)>,
+}
+
+/// The scheduler of one gateway. See `_core.pyi` for the contract of each call.
+///
+/// Time never goes back inside: an earlier `now_ns` counts as the latest one seen.
+#[derive(Debug)]
+pub struct Scheduler {
+    now_ns: i64,
+    rng: Rng,
+    max_attempts: u32,
+    tenants: Vec<TokenBucket>,
+    models: Vec<Model>,
+    pools: Slab<Pool>,
+    replicas: Slab<Replica>,
+    live: Slab<Request>,
+    deadlines: DeadlineHeap,
+    dispatches: BTreeMap<u64, Dispatch>,
+    next_batch: u64,
+    next_order: u64,
+    chosen: Vec<u32>,
+}
+
+impl Scheduler {
+    /// Holds at most `max_live` requests, each executed at most `max_attempts` times.
+    ///
+    /// # Errors
+    /// A bound below 1 or above its largest value.
+    pub fn new(seed: u64, max_live: i64, max_attempts: i64) -> Result<Self, CoreError> {
+        let max_live = check::count("max_live", max_live, 1, check::MAX_LIVE, "from 1 to 2**24")?;
+        let max_attempts =
+            check::count("max_attempts", max_attempts, 1, 1 << 20, "from 1 to 2**20")?;
+        Ok(Self {
+            now_ns: i64::MIN,
+            rng: Rng::new(seed),
+            max_attempts: u32::try_from(max_attempts).unwrap_or(u32::MAX),
+            tenants: Vec::new(),
+            models: Vec::new(),
+            pools: Slab::new(MAX_SLOTS, 0),
+            replicas: Slab::new(MAX_SLOTS, 0),
+            live: Slab::new(usize::try_from(max_live).unwrap_or(MAX_SLOTS), 1),
+            deadlines: DeadlineHeap::new(),
+            dispatches: BTreeMap::new(),
+            next_batch: 1,
+            next_order: 0,
+            chosen: Vec::new(),
+        })
+    }
+
+    /// Checks an instant and moves time on to it.
+    fn advance(&mut self, now_ns: i64) -> Result<i64, CoreError> {
+        let now_ns = check::instant("now_ns", now_ns)?;
+        self.now_ns = self.now_ns.max(now_ns);
+        Ok(self.now_ns)
+    }
+
+    fn pool_slot(&self, handle: i64) -> Result<u32, CoreError> {
+        slot_of(&self.pools, "pool", handle)
+    }
+
+    fn replica_slot(&self, handle: i64) -> Result<u32, CoreError> {
+        slot_of(&self.replicas, "replica", handle)
+    }
+
+    fn pool_mut(&mut self, key: u64) -> Option<&mut Pool> {
+        let slot = self.pools.slot(key)?;
+        self.pools.at_mut(slot)
+    }
+
+    /// Tells a replica's pool what changed about it.
+    fn recount(&mut self, slot: u32) {
+        let Some(replica) = self.replicas.at_mut(slot) else { return };
+        let new = replica.share();
+        let old = std::mem::replace(&mut replica.counted, new);
+        let pool = replica.pool;
+        if old != new {
+            if let Some(pool) = self.pool_mut(pool) {
+                pool.recount(slot, &old, &new);
+            }
+        }
+    }
+
+    /// Takes a replica out of its pool's totals.
+    fn uncount(&mut self, slot: u32) -> Option<Replica> {
+        let replica = self.replicas.take(slot)?;
+        if let Some(pool) = self.pool_mut(replica.pool) {
+            pool.recount(slot, &replica.counted, &Share::default());
+            pool.num_replicas -= 1;
+        }
+        Some(replica)
+    }
+}
+
+fn slot_of<T>(slab: &Slab<T>, kind: &'static str, handle: i64) -> Result<u32, CoreError> {
+    u64::try_from(handle)
+        .ok()
+        .and_then(|key| slab.slot(key))
+        .ok_or(CoreError::UnknownHandle { kind, handle })
+}
+
+/// A key or count as the signed integer that crosses the border; keys fit 63 bits.
+fn signed(value: u64) -> i64 {
+    i64::try_from(value).unwrap_or(i64::MAX)
+}

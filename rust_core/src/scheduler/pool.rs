@@ -1,0 +1,315 @@
+//! One pool: the queue of a model version, and what is known of its fleet.
+use std::collections::BTreeSet;
+
+use crate::batch::{default_policy, BatchPolicy, Fleet, Item, Outlook, Site};
+use crate::check::to_ns;
+use crate::cost::{Affine, CostModel};
+use crate::p2c::EligibleIndex;
+use crate::tree::OrderTree;
+
+use super::envelope::Envelope;
+use super::replica::{Replica, Share};
+use super::speed::STEPS;
+
+/// Share of batches that stay within the device time by which deadlines are judged.
+///
+/// At 8 % and at 20 % of noise the margin that it gives is the best of a sweep: a wider one gives
+/// up more requests that would have been in time than it saves.
+const JUDGED_QUANTILE: f64 = 2.0 / 3.0;
+/// A pool that ran nothing for so long may try what looks infeasible, once in so long.
+pub(super) const PROBE_INTERVAL_NS: i64 = 1_000_000_000;
+/// How fast the ratio of counted to estimated units, and what residuals have in common, follow.
+const RATIO_GAIN: f64 = 0.1;
+const COMMON_GAIN: f64 = 0.2;
+/// Speeds that the policy hears of at most.
+const TOLD_SPEEDS: usize = 8;
+/// Estimates may be off by this factor at most.
+const MAX_UNIT_RATIO: f64 = 64.0;
+
+#[derive(Debug, Clone, Copy, Default)]
+pub(super) struct Backlog {
+    pub requests: u64,
+    pub units: u64,
+    pub rows: u64,
+}
+
+#[derive(Debug)]
+pub(super) struct Pool {
+    pub policy: Box<dyn BatchPolicy>,
+    pub cost: CostModel,
+    pub max_queued_requests: u64,
+    pub max_queued_units: u64,
+    pub queued: Backlog,
+    pub executing_batches: u64,
+    pub executing_requests: u64,
+    pub num_replicas: usize,
+    pub eligible: EligibleIndex,
+    /// Eligible replicas by speed.
+    eligible_speeds: BTreeSet<(u32, u32)>,
+    /// Replicas that are or will be able to take batches, by speed.
+    capacity_speeds: BTreeSet<(u32, u32)>,
+    pub resting: BTreeSet<(i64, u32)>,
+    latencies: OrderTree<(u64, u32), ()>,
+    pub envelope: Envelope,
+    pub ready_replicas: u64,
+    pub free_slots: u64,
+    ready_speed_steps: u64,
+    working: u64,
+    working_until_sum_ns: i128,
+    /// Units as counted over units as estimated.
+    unit_ratio: Option<f64>,
+    common_log: f64,
+    pub last_run_ns: Option<i64>,
+    pub last_probe_ns: Option<i64>,
+}
+
+impl Pool {
+    pub(super) fn new(prior: Affine, max_queued_requests: u64, max_queued_units: u64) -> Self {
+        let mut pool = Self {
+            policy: default_policy(),
+            cost: CostModel::new(prior),
+            max_queued_requests,
+            max_queued_units,
+            queued: Backlog::default(),
+            executing_batches: 0,
+            executing_requests: 0,
+            num_replicas: 0,
+            eligible: EligibleIndex::new(),
+            eligible_speeds: BTreeSet::new(),
+            capacity_speeds: BTreeSet::new(),
+            resting: BTreeSet::new(),
+            latencies: OrderTree::new(),
+            envelope: Envelope::default(),
+            ready_replicas: 0,
+            free_slots: 0,
+            ready_speed_steps: 0,
+            working: 0,
+            working_until_sum_ns: 0,
+            unit_ratio: None,
+            common_log: 0.0,
+            last_run_ns: None,
+            last_probe_ns: None,
+        };
+        pool.tell_policy();
+        pool
+    }
+
+    pub(super) fn enqueue(&mut self, now_ns: i64, slot: u32, item: &Item) {
+        self.policy.insert(now_ns, slot, item);
+        self.queued.requests += 1;
+        self.queued.units += item.units;
+        self.queued.rows += item.rows;
+    }
+
+    /// Counts a request out; the policy has let go of it already.
+    pub(super) fn count_out(&mut self, item: &Item) {
+        self.queued.requests -= 1;
+        self.queued.units -= item.units;
+        self.queued.rows -= item.rows;
+    }
+
+    pub(super) fn dequeue(&mut self, slot: u32, item: &Item) {
+        self.policy.remove(slot, item);
+        self.count_out(item);
+    }
+
+    /// Brings the totals from one share of a replica to the next.
+    pub(super) fn recount(&mut self, slot: u32, old: &Share, new: &Share) {
+        if old.capacity != new.capacity {
+            if let Some(limits) = &old.capacity {
+                self.envelope.remove(limits);
+            }
+            if let Some(limits) = &new.capacity {
+                self.envelope.add(limits);
+            }
+        }
+        self.uncount(slot, old);
+        if new.capacity.is_some() {
+            self.capacity_speeds.insert((new.speed_steps, slot));
+        }
+        if new.ready {
+            self.ready_replicas += 1;
+            self.ready_speed_steps += u64::from(new.speed_steps);
+        }
+        if new.is_eligible() {
+            self.eligible.insert(slot);
+            self.eligible_speeds.insert((new.speed_steps, slot));
+        }
+        self.free_slots += new.free_slots;
+        if let Some(until_ns) = new.resting_until_ns {
+            self.resting.insert((until_ns, slot));
+        }
+        if let Some(latency_ns) = new.latency_ns {
+            self.latencies.insert((latency_ns, slot), 0, ());
+        }
+        if let Some(until_ns) = new.working_until_ns {
+            self.working += 1;
+            self.working_until_sum_ns += i128::from(until_ns);
+        }
+        if !new.is_eligible() {
+            self.eligible.remove(slot);
+        }
+        if old.capacity != new.capacity || old.speed_steps != new.speed_steps {
+            self.tell_policy();
+        }
+    }
+
+    /// Tells the policy of the fleet and its cost. O(1): of many replicas it hears of the fastest
+    /// and the slowest.
+    pub(super) fn tell_policy(&mut self) {
+        let ends = TOLD_SPEEDS / 2;
+        let middle = self.capacity_speeds.len().saturating_sub(TOLD_SPEEDS);
+        let fast = self.capacity_speeds.iter().rev().take(if middle > 0 { ends } else { TOLD_SPEEDS });
+        let mut speeds: Vec<f64> = fast.map(|&(steps, _)| f64::from(steps) / STEPS).collect();
+        if middle > 0 {
+            let slow = self.capacity_speeds.iter().take(ends);
+            speeds.extend(slow.map(|&(steps, _)| f64::from(steps) / STEPS));
+            speeds.sort_unstable_by(|a, b| b.total_cmp(a));
+        }
+        let unit_ratio = self.unit_ratio.unwrap_or(1.0);
+        let fleet = Fleet {
+            speeds: &speeds,
+            total_speed: self.ready_speed_steps as f64 / STEPS,
+            limits: self.envelope.largest(),
+            expected: self.expected(),
+            judged: self.cost.judged(JUDGED_QUANTILE).scaled(1.0, unit_ratio),
+        };
+        self.policy.set_fleet(&fleet);
+    }
+
+    /// When the fleet can take more.
+    pub(super) fn outlook(&self, now_ns: i64) -> Outlook {
+        let until_sum = self.working_until_sum_ns - i128::from(self.working) * i128::from(now_ns);
+        Outlook {
+            free_in_ns: until_sum.max(0) as f64 / self.ready_replicas.max(1) as f64,
+            speed: (self.ready_speed_steps as f64 / STEPS).max(1.0 / 64.0),
+        }
+    }
+
+    fn uncount(&mut self, slot: u32, old: &Share) {
+        self.capacity_speeds.remove(&(old.speed_steps, slot));
+        self.eligible_speeds.remove(&(old.speed_steps, slot));
+        if old.ready {
+            self.ready_replicas -= 1;
+            self.ready_speed_steps -= u64::from(old.speed_steps);
+        }
+        self.free_slots -= old.free_slots;
+        if let Some(until_ns) = old.resting_until_ns {
+            self.resting.remove(&(until_ns, slot));
+        }
+        if let Some(latency_ns) = old.latency_ns {
+            self.latencies.remove(&(latency_ns, slot));
+        }
+        if let Some(until_ns) = old.working_until_ns {
+            self.working -= 1;
+            self.working_until_sum_ns -= i128::from(until_ns);
+        }
+    }
+
+    /// True if a replica is or will be able to take batches.
+    pub(super) fn has_capacity(&self) -> bool {
+        !self.capacity_speeds.is_empty()
+    }
+
+    /// The fastest replica that is or will be able to take batches.
+    pub(super) fn fastest(&self) -> Option<u32> {
+        self.capacity_speeds.last().map(|&(_, slot)| slot)
+    }
+
+    /// The fastest replica that could take a batch now.
+    pub(super) fn fastest_eligible(&self) -> Option<u32> {
+        self.eligible_speeds.last().map(|&(_, slot)| slot)
+    }
+
+    /// Median latency of the replicas; before any is known, the cost of a batch.
+    pub(super) fn median_latency_ns(&self) -> f64 {
+        let middle = self.latencies.len().saturating_sub(1) / 2;
+        self.latencies
+            .select(middle)
+            .map_or(self.cost.expected().fixed_ns, |((latency_ns, _), ())| latency_ns as f64)
+    }
+
+    /// Expected cost for estimated units, at speed 1.
+    pub(super) fn expected(&self) -> Affine {
+        self.cost.expected().scaled(1.0, self.unit_ratio.unwrap_or(1.0))
+    }
+
+    /// Where and when a batch would run on `replica`.
+    pub(super) fn site(&self, now_ns: i64, replica: &Replica) -> Site {
+        let speed = replica.speed.value();
+        let unit_ratio = self.unit_ratio.unwrap_or(1.0);
+        Site {
+            now_ns,
+            ready_ns: replica.busy_until_ns.max(now_ns).saturating_add(replica.handoff_ns),
+            limits: replica.limits,
+            expected: self.cost.expected().scaled(1.0 / speed, unit_ratio),
+            judged: self.cost.judged(JUDGED_QUANTILE).scaled(1.0 / speed, unit_ratio),
+            speed,
+        }
+    }
+
+    /// Time that a request of `units` is judged to take on an idle `replica`.
+    pub(super) fn alone_ns(&self, units: u64, replica: &Replica) -> i64 {
+        let unit_ratio = self.unit_ratio.unwrap_or(1.0);
+        let judged = self.cost.judged(JUDGED_QUANTILE).scaled(1.0, unit_ratio);
+        to_ns(judged.at(units) / replica.speed.value()).saturating_add(replica.handoff_ns)
+    }
+
+    /// True if a request may be admitted that looks infeasible: nothing ran for a second, and no
+    /// other one was let in for that in the last.
+    pub(super) fn may_admit_probe(&self, now_ns: i64) -> bool {
+        self.may_run_probe(now_ns) && is_old(self.last_probe_ns, now_ns)
+    }
+
+    /// True if nothing ran for so long that stale evidence may be tested.
+    pub(super) fn may_run_probe(&self, now_ns: i64) -> bool {
+        self.executing_batches == 0 && is_old(self.last_run_ns, now_ns)
+    }
+
+    /// Time in which the fleet would serve all that is queued and executing.
+    pub(super) fn drain_ns(&self, now_ns: i64) -> i64 {
+        let cost = self.expected();
+        let speed = (self.ready_speed_steps as f64 / STEPS).max(1.0 / 64.0);
+        let work = self.policy.work_ns(now_ns, &cost, &self.envelope.largest());
+        let mut queue_ns = work / speed;
+        if work > 0.0 {
+            // However many replicas there are, one batch takes its time.
+            let mean_units = self.queued.units / self.queued.requests.max(1);
+            let fleet = self.ready_replicas.max(1) as f64;
+            queue_ns = queue_ns.max(cost.at(mean_units) * fleet / speed);
+        }
+        to_ns(queue_ns + self.outlook(now_ns).free_in_ns)
+    }
+
+    /// Learns from a batch that ended well: `units` it was estimated at, `counted` by the
+    /// runtime (0 for unknown), `device_ns` > 0 on a replica of this pool.
+    pub(super) fn learn(
+        &mut self,
+        now_ns: i64,
+        replica: &mut Replica,
+        units: u64,
+        counted: u64,
+        device_ns: i64,
+    ) {
+        if counted > 0 && units > 0 {
+            let ratio = (counted as f64 / units as f64).clamp(1.0 / MAX_UNIT_RATIO, MAX_UNIT_RATIO);
+            let old = self.unit_ratio.unwrap_or(ratio);
+            self.unit_ratio = Some(old + RATIO_GAIN * (ratio - old));
+        }
+        let units = if counted > 0 { counted } else { units };
+        let (device_ns, speed) = (device_ns as f64, replica.speed.value());
+        if self.cost.is_fitted() && self.num_replicas > 1 {
+            let predicted = self.cost.expected().at(units).max(1.0) / speed;
+            let residual = (predicted / device_ns).ln();
+            self.common_log += COMMON_GAIN * (residual - self.common_log);
+            replica.speed.learn(residual - self.common_log);
+        }
+        let is_changed = self.cost.observe(units, device_ns * speed);
+        self.policy.observe(now_ns, device_ns * speed, is_changed);
+        self.tell_policy();
+    }
+}
+
+fn is_old(at_ns: Option<i64>, now_ns: i64) -> bool {
+    at_ns.is_none_or(|at_ns| now_ns.saturating_sub(at_ns) >= PROBE_INTERVAL_NS)
+}

@@ -1,0 +1,310 @@
+"""Bad input: each a typed error that names the field, the value and the way out."""
+
+import hashlib
+from typing import Any
+
+import grpc
+import pytest
+from google.protobuf.duration_pb2 import Duration
+from tests.support.fleet import (
+    RunningGateway,
+    refusal,
+    running_gateway,
+    running_worker,
+    text_request,
+)
+
+from headway.v1 import control_pb2, fleet_pb2, fleet_pb2_grpc, inference_pb2, types_pb2
+
+INVALID = grpc.StatusCode.INVALID_ARGUMENT
+
+
+async def refused(running: RunningGateway, request: Any, **options: Any) -> Any:
+    with pytest.raises(grpc.aio.AioRpcError) as caught:
+        await running.inference.Infer(request, **{"timeout": 10, **options})
+    return refusal(caught.value)
+
+
+def with_tensor(**fields: Any) -> inference_pb2.InferRequest:
+    tensor = types_pb2.Tensor(**fields)
+    value = types_pb2.Input(tensors=types_pb2.TensorList(values=[tensor]))
+    return inference_pb2.InferRequest(model="sim", input=value)
+
+
+def pushback(transport: str, milliseconds: str) -> str | None:
+    """The native transport keeps the trailer back; RetryInfo says the same (docs/adr/0004)."""
+    return None if transport == "native" else milliseconds
+
+
+FLOAT = types_pb2.DATA_TYPE_FLOAT32
+ROWS = [
+    ("no input", inference_pb2.InferRequest(model="sim"), "input"),
+    ("empty text", text_request(""), "input.text"),
+    ("blank text", text_request("  "), "input.text"),
+    ("weight 0", text_request(weight=0), "weight"),
+    ("weight NaN", text_request(weight=float("nan")), "weight"),
+    ("weight infinite", text_request(weight=float("inf")), "weight"),
+    ("priority", text_request(priority=9), "priority"),
+    ("lane", text_request(lane=9), "lane"),
+    ("slo 0", text_request(slo=Duration()), "slo"),
+    ("slo negative", text_request(slo=Duration(seconds=-1)), "slo"),
+    ("output budget", text_request(max_output_units=0), "max_output_units"),
+    ("session key", text_request(session_key="k" * 257), "session_key"),
+    ("request id", text_request(request_id="a\nb"), "request_id"),
+    ("long id", text_request(request_id="i" * 129), "request_id"),
+]
+
+
+@pytest.mark.parametrize(("name", "request_", "field"), ROWS, ids=[row[0] for row in ROWS])
+async def test_a_bad_field_is_named(
+    transport: str, name: str, request_: inference_pb2.InferRequest, field: str
+) -> None:
+    async with running_gateway(transport=transport) as running, running_worker(running):
+        told = await refused(running, request_)
+        assert (told.code, told.reason, told.field) == (INVALID, "INVALID_REQUEST", field)
+        assert field in told.message
+        assert running.gateway.scheduler.num_live() == 0
+
+
+async def test_a_malformed_tensor_names_the_part_that_is_wrong(transport: str) -> None:
+    async with running_gateway(transport=transport) as running, running_worker(running):
+        told = await refused(running, with_tensor(dtype=FLOAT, shape=[1, 3], data=bytes(8)))
+        assert (told.code, told.reason) == (INVALID, "INVALID_REQUEST")
+        assert told.field == "input.tensors.values[0].data"
+        assert "needs 12" in told.message
+
+
+async def test_an_unknown_model_is_named_with_the_nearest(transport: str) -> None:
+    async with (
+        running_gateway(transport=transport, lease_seconds=0.2) as running,
+        running_worker(running),
+    ):
+        request = inference_pb2.InferRequest(model="simm", input=types_pb2.Input(text="x"))
+        told = await refused(running, request)
+        while told.reason == "MODEL_LOADING":  # the gateway has just started
+            told = await refused(running, request)
+        assert (told.code, told.reason) == (grpc.StatusCode.NOT_FOUND, "MODEL_NOT_FOUND")
+        assert "did you mean sim?" in told.message
+
+
+async def test_a_gateway_that_has_just_started_says_so_rather_than_not_found(
+    transport: str,
+) -> None:
+    async with running_gateway(transport=transport, lease_seconds=300) as running:
+        told = await refused(running, text_request())
+        assert (told.code, told.reason) == (grpc.StatusCode.UNAVAILABLE, "MODEL_LOADING")
+        assert told.retry_ns == 1_000_000_000
+        assert told.pushback_ms == pushback(transport, "1000")
+
+
+async def test_an_unknown_version_is_named_with_those_there_are(transport: str) -> None:
+    async with (
+        running_gateway(transport=transport, lease_seconds=0.2) as running,
+        running_worker(running),
+    ):
+        told = await refused(running, text_request(version="v9"))
+        while told.reason == "MODEL_LOADING":
+            told = await refused(running, text_request(version="v9"))
+        assert told.reason == "MODEL_NOT_FOUND"
+        assert "there are: v1" in told.message
+
+
+async def test_no_replica_is_no_capacity_with_a_time_to_come_back(transport: str) -> None:
+    async with running_gateway(transport=transport) as running:
+        async with running_worker(running):
+            pass
+        told = await refused(running, text_request())
+        assert (told.code, told.reason) == (grpc.StatusCode.UNAVAILABLE, "NO_CAPACITY")
+        assert told.retry_ns is not None
+        assert (told.pushback_ms is None) == (transport == "native")
+
+
+async def test_an_oversized_message_is_refused_and_the_next_one_is_served(
+    transport: str,
+) -> None:
+    # Known fault 55.
+    async with (
+        running_gateway(transport=transport, max_message_bytes=10_000) as running,
+        running_worker(running),
+    ):
+        with pytest.raises(grpc.aio.AioRpcError) as caught:
+            await running.inference.Infer(text_request("x" * 20_000), timeout=10)
+        assert caught.value.code() == grpc.StatusCode.RESOURCE_EXHAUSTED
+        assert "10000" in (caught.value.details() or "")
+        await running.inference.Infer(text_request("x" * 5_000), timeout=10)
+
+
+async def test_a_message_above_grpcs_default_of_4_mib_is_served(transport: str) -> None:
+    async with (
+        running_gateway(transport=transport) as running,
+        running_worker(running, runtime={"max_units": 0}),
+    ):
+        await running.inference.Infer(text_request("x" * 6_000_000), timeout=30)
+
+
+async def test_a_request_larger_than_any_batch_will_never_fit(transport: str) -> None:
+    async with running_gateway(transport=transport) as running, running_worker(running):
+        told = await refused(running, text_request("x" * 4 * 20_000))
+        assert (told.code, told.reason) == (INVALID, "INVALID_REQUEST")
+        assert "16384" in told.message
+        assert told.retry_ns is None
+
+
+async def test_a_deadline_that_cannot_be_met_is_refused_at_once(transport: str) -> None:
+    async with (
+        running_gateway(transport=transport) as running,
+        running_worker(running, runtime={"intercept_ms": 200, "jitter_ratio": 0}),
+    ):
+        for _ in range(5):
+            await running.inference.Infer(text_request(), timeout=10)
+        told = await refused(running, text_request(slo=Duration(nanos=50_000_000)))
+        assert told.code == grpc.StatusCode.DEADLINE_EXCEEDED
+        assert told.reason == "DEADLINE_UNREACHABLE"
+        assert int(told.metadata["needed_ns"]) > 150_000_000
+        assert int(told.metadata["available_ns"]) <= 50_000_000
+
+
+async def test_a_passed_deadline_is_told_as_such(transport: str) -> None:
+    async with running_gateway(transport=transport) as running, running_worker(running):
+        with pytest.raises(grpc.aio.AioRpcError) as caught:
+            await running.inference.Infer(text_request(), timeout=1e-6)
+        assert caught.value.code() == grpc.StatusCode.DEADLINE_EXCEEDED
+        assert running.gateway.scheduler.num_live() == 0
+
+
+SECRET = "hw_Ab3dEf7h_" + "s" * 40
+VIEWER = "hw_ViewerKy_" + "v" * 40
+TENANTS = {
+    "acme": {
+        "keys": [{"key_id": "Ab3dEf7h", "sha256": hashlib.sha256(SECRET.encode()).hexdigest()}],
+        "units_per_second": 10,
+        "burst_units": 20,
+    },
+    "ops": {
+        "keys": [
+            {
+                "key_id": "ViewerKy",
+                "sha256": hashlib.sha256(VIEWER.encode()).hexdigest(),
+                "role": "viewer",
+            }
+        ]
+    },
+}
+CLOSED = {"insecure_no_auth": False, "fleet_token": "fleet-secret", "tenants": TENANTS}
+
+
+@pytest.mark.parametrize(
+    "metadata",
+    [
+        (),
+        (("authorization", "Bearer hw_Ab3dEf7h_wrong"),),
+        (("authorization", "Bearer nonsense"),),
+        (("authorization", f"Basic {SECRET}"),),
+        (("x-api-key", SECRET.lower()),),
+    ],
+    ids=["none", "wrong secret", "nonsense", "wrong scheme", "wrong case"],
+)
+async def test_a_bad_key_is_unauthenticated(
+    transport: str, metadata: tuple[tuple[str, str], ...]
+) -> None:
+    async with running_gateway(transport=transport, **CLOSED) as running:
+        told = await refused(running, text_request(), metadata=metadata)
+        assert told.code == grpc.StatusCode.UNAUTHENTICATED
+        assert told.reason == "UNAUTHENTICATED"
+        assert "headway key new" in told.message
+        assert SECRET not in told.message
+
+
+async def test_a_good_key_is_served_within_its_quota_and_told_when_to_return(
+    transport: str,
+) -> None:
+    async with (
+        running_gateway(transport=transport, **CLOSED) as running,
+        running_worker(running, fleet_token="fleet-secret", wait=False),
+    ):
+        await running.until_serving()
+        key = (("authorization", f"Bearer {SECRET}"),)
+        await running.inference.Infer(text_request("x" * 80), timeout=5, metadata=key)
+        told = await refused(running, text_request("x" * 80), metadata=key)
+        assert (told.code, told.reason) == (grpc.StatusCode.RESOURCE_EXHAUSTED, "QUOTA_EXCEEDED")
+        assert told.metadata["tenant"] == "acme"
+        assert 1_000_000_000 < (told.retry_ns or 0) <= 2_000_000_000  # 20 units at 10 a second
+        told = await refused(running, text_request("x" * 84), metadata=key)
+        # 21 units never fit into a burst of 20: not "retry later".
+        assert (told.code, told.retry_ns) == (INVALID, None)
+
+
+async def test_control_asks_for_a_role(transport: str) -> None:
+    async with running_gateway(transport=transport, **CLOSED) as running:
+        viewer = (("authorization", f"Bearer {VIEWER}"),)
+        tenant = (("authorization", f"Bearer {SECRET}"),)
+        state = await running.control.GetState(control_pb2.GetStateRequest(), metadata=viewer)
+        assert state.state.gateway.transport == transport
+        for key in (viewer, tenant):
+            with pytest.raises(grpc.aio.AioRpcError) as caught:
+                await running.control.DrainReplica(
+                    control_pb2.DrainReplicaRequest(worker_id="w1"), metadata=key
+                )
+            assert refusal(caught.value).reason == "PERMISSION_DENIED"
+
+
+async def test_a_worker_without_the_fleets_token_is_not_let_in(transport: str) -> None:
+    async with running_gateway(transport=transport, **CLOSED) as running:
+        stub = fleet_pb2_grpc.FleetServiceStub(running.control_channel)
+        request = fleet_pb2.RegisterRequest(
+            worker_id="evil",
+            instance_id="1",
+            address="127.0.0.1:1",
+            models=[types_pb2.ModelCard(model="sim", version="v1")],
+            fleet_token="guess",
+        )
+        with pytest.raises(grpc.aio.AioRpcError) as caught:
+            await stub.Register(request, timeout=5)
+        assert refusal(caught.value).reason == "UNAUTHENTICATED"
+        assert running.gateway.fleet.workers == {}
+
+
+@pytest.mark.parametrize(
+    ("changes", "field"),
+    [
+        ({"worker_id": ""}, "worker_id"),
+        ({"instance_id": ""}, "instance_id"),
+        ({"address": "no port"}, "address"),
+        ({"address": "host:0"}, "address"),
+        ({"models": []}, "models"),
+        ({"models": [types_pb2.ModelCard(model="m")]}, "models[0]"),
+    ],
+    ids=["no name", "no instance", "no port", "port 0", "no models", "no version"],
+)
+async def test_a_malformed_registration_names_its_field(
+    changes: dict[str, Any], field: str
+) -> None:
+    async with running_gateway(transport="grpcio") as running:
+        fields: dict[str, Any] = {
+            "worker_id": "w",
+            "instance_id": "1",
+            "address": "127.0.0.1:1",
+            "models": [types_pb2.ModelCard(model="m", version="v1")],
+        }
+        stub = fleet_pb2_grpc.FleetServiceStub(running.control_channel)
+        with pytest.raises(grpc.aio.AioRpcError) as caught:
+            await stub.Register(fleet_pb2.RegisterRequest(**{**fields, **changes}), timeout=5)
+        assert refusal(caught.value).field == field
+
+
+async def test_what_clients_invent_is_no_metric_label(transport: str) -> None:
+    # Known fault 54.
+    from prometheus_client import generate_latest
+
+    async with running_gateway(transport=transport, lease_seconds=300) as running:
+        for number in range(20):
+            request = inference_pb2.InferRequest(
+                model=f"invented-{number}", input=types_pb2.Input(text="x")
+            )
+            await refused(running, request)
+        exposition = generate_latest(running.gateway.registry).decode()
+        assert "invented" not in exposition
+        assert (
+            'headway_requests_total{model="other",outcome="MODEL_LOADING",version="other"} 20.0'
+            in exposition
+        )
