@@ -1,5 +1,6 @@
 //! What a batch policy is asked, and what it answers. The scheduler knows nothing else of it.
 use crate::batching::settings::PolicySettings;
+use crate::check::to_ns;
 use crate::cost::Affine;
 
 /// Which work a request may hold up.
@@ -79,7 +80,7 @@ impl Site {
     /// Instant by which a batch of `units` is judged to be answered.
     #[must_use]
     pub fn judged_end_ns(&self, units: u64) -> i64 {
-        self.ready_ns.saturating_add(crate::check::to_ns(self.judged.at(units)))
+        self.ready_ns.saturating_add(to_ns(self.judged.at(units).round()))
     }
 
     /// True if a request could be answered in time, alone.

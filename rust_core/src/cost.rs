@@ -156,10 +156,10 @@ impl CostModel {
         self.fit
     }
 
-    /// Device time that a share `quantile` of batches stays within, by the residuals seen.
+    /// What deadlines are judged by: the `quantile`, but never less than what is expected.
     #[must_use]
-    pub fn judged(&self, quantile: f64) -> Affine {
-        self.fit.scaled(1.0 + self.residuals.quantile(quantile), 1.0)
+    pub fn cautious(&self, quantile: f64) -> Affine {
+        self.fit.scaled(1.0 + self.residuals.quantile(quantile).max(0.0), 1.0)
     }
 
     /// Expected device time of a batch, ns.
@@ -171,7 +171,8 @@ impl CostModel {
     /// Device time exceeded by a share `1 - quantile` of batches, ns.
     #[must_use]
     pub fn quantile_ns(&self, units: u64, quantile: f64) -> i64 {
-        to_ns(self.judged(quantile).at(units).round())
+        let factor = 1.0 + self.residuals.quantile(quantile);
+        to_ns((self.fit.at(units) * factor).round())
     }
 
     /// Standard deviation of actual/predicted - 1 over the last 64 batches.

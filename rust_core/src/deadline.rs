@@ -1,6 +1,8 @@
 //! Which live request runs out of time first.
 
 const ABSENT: u32 = u32::MAX;
+/// Children of a node: a wide heap is shallow, and siblings share cache lines.
+const ARITY: usize = 4;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 struct Due {
@@ -9,7 +11,7 @@ struct Due {
     slot: u32,
 }
 
-/// A binary heap that knows where each slot is, so that any of them can leave.
+/// A 4-ary heap that knows where each slot is, so that any of them can leave.
 ///
 /// Ties go to the smaller `order`. Push and remove O(log n), peek O(1).
 #[derive(Debug, Default)]
@@ -70,9 +72,9 @@ impl DeadlineHeap {
     fn sift_up(&mut self, from: usize) {
         let due = self.heap[from];
         let mut at = from;
-        while at > 0 && due < self.heap[(at - 1) / 2] {
-            self.place((at - 1) / 2, at);
-            at = (at - 1) / 2;
+        while at > 0 && due < self.heap[(at - 1) / ARITY] {
+            self.place((at - 1) / ARITY, at);
+            at = (at - 1) / ARITY;
         }
         self.settle(due, at);
     }
@@ -80,18 +82,17 @@ impl DeadlineHeap {
     fn sift_down(&mut self, from: usize) {
         let due = self.heap[from];
         let mut at = from;
-        loop {
-            let mut child = 2 * at + 1;
-            if child + 1 < self.heap.len() && self.heap[child + 1] < self.heap[child] {
-                child += 1;
-            }
-            if child >= self.heap.len() || due < self.heap[child] {
-                break;
-            }
+        while let Some(child) = self.least_child(at).filter(|&child| self.heap[child] < due) {
             self.place(child, at);
             at = child;
         }
         self.settle(due, at);
+    }
+
+    fn least_child(&self, of: usize) -> Option<usize> {
+        let first = ARITY * of + 1;
+        let children = first..(first + ARITY).min(self.heap.len());
+        children.min_by_key(|&child| self.heap[child])
     }
 
     fn place(&mut self, from: usize, to: usize) {

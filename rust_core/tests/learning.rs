@@ -1,4 +1,9 @@
 //! What is learned: cost, latency, quantiles, quotas; each against a naive model or by hand.
+#![allow(
+    clippy::float_cmp, // where equality is exact
+    clippy::cast_possible_truncation, // small numbers throughout
+    clippy::cast_sign_loss
+)]
 use headway_core::bucket::{Quota, TokenBucket};
 use headway_core::cost::{Affine, CostModel};
 use headway_core::ewma::PeakEwma;
@@ -6,6 +11,7 @@ use headway_core::histogram::QuantileHistogram;
 use headway_core::median::RecentMedian;
 use headway_core::residual::Residuals;
 use proptest::prelude::*;
+use proptest::test_runner::RngSeed;
 
 const PRIOR: Affine = Affine { fixed_ns: 18e6, unit_ns: 22e3 };
 
@@ -36,7 +42,19 @@ fn naive_fit(seen: &[(f64, f64)], slope_before: f64) -> (f64, f64) {
     }
 }
 
+/// The same cases at each run.
+fn cases() -> ProptestConfig {
+    ProptestConfig {
+        cases: 256,
+        rng_seed: RngSeed::Fixed(20_240_511),
+        failure_persistence: None,
+        ..ProptestConfig::default()
+    }
+}
+
 proptest! {
+    #![proptest_config(cases())]
+
     #[test]
     fn cost_model_equals_naive_weighted_least_squares(
         fixed in 1e6..5e7f64,
@@ -145,7 +163,9 @@ proptest! {
     #[test]
     fn residual_quantiles_equal_sorted_ones(ratios in prop::collection::vec(-0.9..3.0f64, 1..200), q in 0.0..=1.0f64) {
         let mut residuals = Residuals::new();
-        ratios.iter().for_each(|&ratio| residuals.push(ratio));
+        for &ratio in &ratios {
+            residuals.push(ratio);
+        }
         let mut last: Vec<f64> = ratios[ratios.len().saturating_sub(64)..].to_vec();
         last.sort_by(f64::total_cmp);
         let place = q * (last.len() - 1) as f64;
@@ -280,7 +300,9 @@ fn median_of_nine_ignores_strays() {
         median.push(value);
     }
     assert_eq!(median.value(), Some(6));
-    (0..9).for_each(|_| median.push(9));
+    for _ in 0..9 {
+        median.push(9);
+    }
     assert_eq!(median.value(), Some(9));
 }
 

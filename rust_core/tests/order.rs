@@ -6,6 +6,7 @@ use headway_core::edf::EdfQueue;
 use headway_core::slab::Slab;
 use headway_core::tree::OrderTree;
 use proptest::prelude::*;
+use proptest::test_runner::RngSeed;
 
 #[derive(Debug, Clone)]
 enum Step {
@@ -24,7 +25,19 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
     prop::collection::vec(step, 0..200)
 }
 
+/// The same cases at each run.
+fn cases() -> ProptestConfig {
+    ProptestConfig {
+        cases: 256,
+        rng_seed: RngSeed::Fixed(20_240_511),
+        failure_persistence: None,
+        ..ProptestConfig::default()
+    }
+}
+
 proptest! {
+    #![proptest_config(cases())]
+
     #[test]
     fn edf_queue_equals_a_sorted_vector(steps in steps(), asked in prop::collection::vec(-60..60i64, 4)) {
         let mut queue = EdfQueue::new();

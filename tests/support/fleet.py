@@ -16,7 +16,7 @@ from headway.gateway.main import GatewayProcess
 from headway.gateway.settings import GatewaySettings
 from headway.gateway.wiring import Gateway, wire
 from headway.rng import SeedTree
-from headway.v1 import control_pb2_grpc, inference_pb2, inference_pb2_grpc, types_pb2
+from headway.v1 import control_pb2, control_pb2_grpc, inference_pb2, inference_pb2_grpc, types_pb2
 from headway.worker.settings import WorkerSettings
 from headway.worker.wiring import Worker
 
@@ -121,8 +121,6 @@ async def running_worker(
 
 async def until_replica(running: RunningGateway, name: str) -> None:
     """Returns when a replica takes work."""
-    from headway.v1 import control_pb2
-
     request = control_pb2.WatchStateRequest()
     request.interval.FromMilliseconds(100)
     call = running.control.WatchState(request)
@@ -131,6 +129,21 @@ async def until_replica(running: RunningGateway, name: str) -> None:
             if replica.replica == name and replica.condition == control_pb2.REPLICA_CONDITION_READY:
                 call.cancel()
                 return
+
+
+async def until_live(running: RunningGateway, count: int) -> None:
+    """Returns when so many requests are live, as the control port tells."""
+    while True:
+        state = await running.control.GetState(control_pb2.GetStateRequest(), timeout=5)
+        if state.state.gateway.inflight_requests == count:
+            return
+
+
+async def until_executing(running: RunningGateway, count: int = 1) -> None:
+    while True:
+        state = await running.control.GetState(control_pb2.GetStateRequest(), timeout=5)
+        if sum(pool.executing_batches for pool in state.state.pools) == count:
+            return
 
 
 def text_request(text: str = "the tide turns", **fields: Any) -> inference_pb2.InferRequest:

@@ -24,7 +24,7 @@ REASONS: Final[Mapping[str, str]] = MappingProxyType(
         "OVERSIZED": "one request too large to share a batch",
     }
 )
-_SHOWN_NUMBERS: Final = 6
+_SHOWN_NUMBERS: Final = 5
 _NS_PER_MS: Final = 1e6
 
 
@@ -67,13 +67,16 @@ def as_json(response: inference_pb2.InferResponse, round_trip_ns: int) -> Mappin
     }
 
 
-def as_panel(response: inference_pb2.InferResponse, round_trip_ns: int) -> RenderableType:
-    """The answer for people."""
+def as_panel(
+    response: inference_pb2.InferResponse, round_trip_ns: int, *, pinned: bool
+) -> RenderableType:
+    """The answer for people. `pinned`: the request named a version."""
     timings, batch, usage = response.timings, response.batch, response.usage
     rows = Table.grid(padding=(0, 2))
     rows.add_column(style="bold")
     rows.add_column()
-    rows.add_row("version", f"{response.version}, by the traffic split or as asked for")
+    chosen = "as asked for" if pinned else "by the traffic split"
+    rows.add_row("version", f"{response.version}, {chosen}")
     rows.add_row("replica", f"{response.replica}{_executions(response)}")
     rows.add_row(
         "batch",
@@ -84,8 +87,8 @@ def as_panel(response: inference_pb2.InferResponse, round_trip_ns: int) -> Rende
     rows.add_row("closed by", f"{reason}: {REASONS.get(reason, 'a newer reason')}")
     rows.add_row(
         "time",
-        f"total {_ms(timings.total)} = queued {_ms(timings.queued)} + execution "
-        f"{_ms(timings.execution)}; seen here {round_trip_ns / _NS_PER_MS:.1f} ms",
+        f"{_ms(timings.total)} = queued {_ms(timings.queued)} + execution "
+        f"{_ms(timings.execution)}; here {round_trip_ns / _NS_PER_MS:.1f} ms",
     )
     rows.add_row(
         "device", f"{_ms(timings.device)}, predicted {_ms(batch.predicted_device)} for the batch"
@@ -127,7 +130,7 @@ def _row_lines(rows: npt.NDArray[Any]) -> Sequence[str]:
     for index, row in enumerate(rows):
         numbers = " ".join(f"{number:.4g}" for number in row[:_SHOWN_NUMBERS])
         more = " ..." if len(row) > _SHOWN_NUMBERS else ""
-        likeness = f"  [dim]cosine to row 0: {similar[index]:.3f}[/dim]" if index else ""
+        likeness = f"  [dim]cosine to 0: {similar[index]:.3f}[/dim]" if index else ""
         lines.append(f"  {index}: {numbers}{more}{likeness}")
     return lines
 

@@ -73,9 +73,9 @@ def gateway(
         ),
     ] = None,
     transport: Annotated[
-        Literal["native", "grpcio"] | None,
+        Literal["grpcio", "native"] | None,
         typer.Option(
-            help="Server of the data port. [dim]Default: native.[/dim]",
+            help="Server of the data port. [dim]Default: grpcio.[/dim]",
             rich_help_panel=options.PORTS,
         ),
     ] = None,

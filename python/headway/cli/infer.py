@@ -65,7 +65,11 @@ def infer(
 ) -> int:
     """Send a text to a model; print the answer and the decisions behind it."""
     import asyncio
+    import json
 
+    from rich.console import Console
+
+    from headway.cli import answer
     from headway.client import text_input
     from headway.errors import HeadwayError
     from headway.v1.inference_pb2 import InferRequest
@@ -87,7 +91,11 @@ def infer(
     except HeadwayError as error:
         print(error_as_json(error)) if as_json else tell(error)
         return code_of(error)
-    _show(response, round_trip_ns, as_json)
+    if as_json:
+        print(json.dumps(answer.as_json(response, round_trip_ns)))
+    else:
+        panel = answer.as_panel(response, round_trip_ns, pinned=bool(version))
+        Console(highlight=False).print(panel)
     return 0
 
 
@@ -102,19 +110,6 @@ async def _call(
         sent_ns = clock.now_ns()
         response = await client.infer(request, timeout_s=timeout_s)
         return response, clock.now_ns() - sent_ns
-
-
-def _show(response: "InferResponse", round_trip_ns: int, as_json: bool) -> None:
-    import json
-
-    from headway.cli import answer
-
-    if as_json:
-        print(json.dumps(answer.as_json(response, round_trip_ns)))
-        return
-    from rich.console import Console
-
-    Console(highlight=False).print(answer.as_panel(response, round_trip_ns))
 
 
 def _lines() -> list[str]:

@@ -1,15 +1,12 @@
 """``headway serve``."""
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import Annotated, Any, Literal
 
 import typer
 
 from headway.cli import options
 from headway.cli.exits import command, usage
-
-if TYPE_CHECKING:
-    from headway.config.layers import Layers
 
 FLEET = "Fleet"
 
@@ -63,7 +60,7 @@ def serve(
         ),
     ] = None,
     transport: Annotated[
-        Literal["native", "grpcio"] | None,
+        Literal["grpcio", "native"] | None,
         typer.Option(
             help="Server of the data port. [dim]Default: the gateway's.[/dim]",
             rich_help_panel=options.PORTS,
@@ -133,12 +130,7 @@ def serve(
     return run(
         settings,
         config=config,
-        split_is_configured=_has_split(layers, settings.model_name),
+        gateway_table=layers.merged().get("gateway", {}),
         clock=SystemClock(),
         console=Console(),
     )
-
-
-def _has_split(layers: "Layers", model: str) -> bool:
-    models = layers.merged().get("gateway", {}).get("models", {})
-    return bool(models.get(model, {}).get("split"))

@@ -1,15 +1,14 @@
 """A gateway process: ports, signals, drain."""
 
 import asyncio
-import json
 import logging
 import os
 import signal
 import sys
 from collections.abc import Mapping
-from pathlib import Path
 from typing import Any
 
+from headway.address_file import remove_address_file, write_address_file
 from headway.clock import SystemClock
 from headway.errors import ConfigError, StartupError
 from headway.gateway import control_servicer, fleet_servicer, servicer
@@ -85,6 +84,7 @@ class GatewayProcess:
             max_concurrent_streams=settings.max_concurrent_streams,
         )
         self._http = HttpServer(registry=gateway.registry, readiness=self._readiness)
+        self._addresses: dict[str, str] = {}
         self._leases: asyncio.Task[None] | None = None
 
     async def start(self) -> dict[str, str]:
@@ -110,7 +110,8 @@ class GatewayProcess:
         await self._control.start()
         self._leases = asyncio.ensure_future(gateway.fleet.watch_leases())
         if settings.address_file is not None:
-            _write_atomically(settings.address_file, addresses)
+            write_address_file(settings.address_file, addresses)
+        self._addresses = addresses
         return addresses
 
     async def stop(self) -> None:
@@ -134,17 +135,10 @@ class GatewayProcess:
         if self._settings.http_port is not None:
             await self._http.stop()
         if self._settings.address_file is not None:
-            self._settings.address_file.unlink(missing_ok=True)
+            remove_address_file(self._settings.address_file, self._addresses)
 
     def _readiness(self) -> tuple[bool, Mapping[str, Any]]:
         gateway = self._gateway
         ready = gateway.state.ready() and not gateway.path.draining
         models = {name: model.ready() for name, model in sorted(gateway.catalog.models.items())}
         return ready, {"draining": gateway.path.draining, "models": models}
-
-
-def _write_atomically(path: Path, value: Mapping[str, str]) -> None:
-    path.parent.mkdir(parents=True, exist_ok=True)
-    scratch = path.with_name(f"{path.name}.{os.getpid()}")
-    scratch.write_text(json.dumps(value))
-    scratch.replace(path)

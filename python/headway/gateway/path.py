@@ -8,6 +8,7 @@ from headway.admission.refusal import to_error
 from headway.clock import Clock
 from headway.gateway.catalog import Catalog, Model, Pool
 from headway.gateway.dispatch import Dispatcher
+from headway.gateway.idempotency import IdempotencyWindow
 from headway.gateway.pending import Pending
 from headway.gateway.timer import DeadlineTimer
 from headway.rpc.convert import deadline_ns, duration_ns
@@ -62,6 +63,7 @@ class RequestPath:
         self._learning_until_ns = learning_until_ns
         self._timer = DeadlineTimer(clock.now_ns, loop.call_later, self._expire)
         dispatcher.rearm = self._arm_next
+        self._window = IdempotencyWindow(clock.now_ns)
         self._num_arrived = 0
         self.draining = False
 
@@ -76,6 +78,14 @@ class RequestPath:
         Raises:
           RequestError: refused, or ended without an answer.
         """
+        if request.idempotency_key:
+            return await self._window.once(
+                request,
+                caller,
+                remaining_s,
+                lambda: self.submit(request, caller, remaining_s),
+                self.cancel,
+            )
         pending = self.submit(request, caller, remaining_s)
         try:
             return await pending.future

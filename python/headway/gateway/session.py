@@ -16,6 +16,8 @@ _log = logging.getLogger(__name__)
 _FIRST_BACKOFF_NS = 50_000_000
 _LONGEST_BACKOFF_NS = 2_000_000_000
 _CONNECT_SECONDS = 5.0
+# grpc.aio raises InvalidStateError for a write to a stream that the peer has ended.
+_STREAM_ENDED = (channels.aio.AioRpcError, asyncio.InvalidStateError)
 
 
 class SessionListener(Protocol):
@@ -89,9 +91,12 @@ class WorkerSession:
             greeted = False
             try:
                 greeted = await self._converse()
-            except channels.aio.AioRpcError as error:
-                _log.info("session lost", extra={"address": self.address, "why": error.details()})
+            except _STREAM_ENDED as error:
+                _log.info("session lost", extra={"address": self.address, "why": _why(error)})
                 greeted = self.up
+            except Exception:
+                # A fault of ours in handling one message must not cost the worker for good.
+                _log.exception("session dropped", extra={"address": self.address})
             finally:
                 self._down()
             backoff_ns = _FIRST_BACKOFF_NS if greeted else backoff_ns * 2
@@ -143,3 +148,8 @@ class WorkerSession:
         if self.up:
             self.up = False
             self._listener.on_down(self)
+
+
+def _why(error: Exception) -> str:
+    details = error.details() if isinstance(error, channels.aio.AioRpcError) else None
+    return details or str(error)

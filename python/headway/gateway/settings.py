@@ -5,9 +5,9 @@ from typing import Annotated, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, SecretStr, field_validator, model_validator
 
-MIB = 1 << 20
+from headway.naming import NAME_PATTERN, Name
 
-Name = Annotated[str, Field(pattern=r"^[a-z0-9]([a-z0-9._-]{0,62}[a-z0-9])?$")]
+MIB = 1 << 20
 
 
 class _Settings(BaseModel):
@@ -109,7 +109,7 @@ class GatewaySettings(_Settings):
     )
     gateway_id: str | None = Field(
         default=None,
-        pattern=r"^[a-z0-9]([a-z0-9._-]{0,62}[a-z0-9])?$",
+        pattern=NAME_PATTERN,
         description="Name of the process. Default: made up at the start.",
     )
     insecure_no_auth: bool = Field(

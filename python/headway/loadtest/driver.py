@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from typing import Protocol
 
 from headway._core import Rng
-from headway.client.errors import GatewayUnreachable, UnexpectedStatus
+from headway.client.errors import CallError, GatewayUnreachable, UnexpectedStatus
 from headway.clock import Clock
 from headway.errors import RequestError
 from headway.loadtest.plan import NS_PER_S, LoadPlan
@@ -16,6 +16,9 @@ from headway.v1 import inference_pb2
 
 SHORTEST_PAUSE_NS = 10_000_000
 """Least pause of a closed-loop client after an error, so that refusals do not become a storm."""
+
+UNREACHABLE_PAUSE_NS = 100_000_000
+"""Pause of a closed-loop client that met nobody: a process takes longer than that to start."""
 
 LONGEST_PAUSE_NS = 1_000_000_000
 """Most that a closed-loop client waits because a gateway said so."""
@@ -158,12 +161,18 @@ class LoadRun:
         except (RequestError, GatewayUnreachable, UnexpectedStatus) as error:
             if measured:
                 self.tally.fail(error.reason)
-            asked_ns = error.retry_after_ns or SHORTEST_PAUSE_NS
-            return min(max(asked_ns, SHORTEST_PAUSE_NS), LONGEST_PAUSE_NS)
+            return _pause_ns(error)
         if measured:
             latency_ns = self._clock.now_ns() - due_ns
             self.tally.answer(work.deadline_class, latency_ns, response)
         return 0
+
+
+def _pause_ns(error: CallError) -> int:
+    if isinstance(error, GatewayUnreachable):
+        return UNREACHABLE_PAUSE_NS
+    asked_ns = error.retry_after_ns or SHORTEST_PAUSE_NS
+    return min(max(asked_ns, SHORTEST_PAUSE_NS), LONGEST_PAUSE_NS)
 
 
 def _gaps(plan: LoadPlan, rate_per_s: float, rng: Rng) -> Callable[[], int]:

@@ -108,9 +108,7 @@ def report(run: LoadRun) -> LoadReport:
 
 
 def _milliseconds(histogram: QuantileHistogram) -> Mapping[str, float]:
-    figures = {name: histogram.quantile(q) / _NS_PER_MS for name, q in PERCENTILES.items()}
-    return {
-        **figures,
-        "max": histogram.max / _NS_PER_MS,
-        "mean": histogram.mean / _NS_PER_MS,
-    }
+    largest = histogram.max
+    quantiles = {name: min(histogram.quantile(q), largest) for name, q in PERCENTILES.items()}
+    figures = {**quantiles, "max": largest, "mean": histogram.mean}
+    return {name: value / _NS_PER_MS for name, value in figures.items()}

@@ -23,7 +23,8 @@ from headway.runtimes.transformer import Transformer, Vectors
 from headway.v1 import types_pb2
 
 OUTPUT_NAME = "embedding"
-# Measured on English prose with the embedded tokenizer; the two are [CLS] and [SEP].
+# English takes 0.19 (licence texts) to 0.26 (short sentences) tokens a byte with the embedded
+# tokenizer; gateways learn what theirs takes. The two of each row are [CLS] and [SEP].
 UNITS_PER_BYTE = 0.25
 UNITS_PER_ROW = 2.0
 # (rows, tokens) of the executions that measure the prior: short and long, narrow and wide.

@@ -33,6 +33,11 @@ class Child:
 
     It has a session of its own, so that Ctrl-C reaches the supervisor alone, which stops
     processes in order.
+
+    Attributes:
+      been_ready: set by the supervisor once everything has been served.
+      quiet: set by the supervisor to show no more of its log on the terminal.
+      is_given_up: True once it will not be started again.
     """
 
     def __init__(
@@ -59,6 +64,7 @@ class Child:
         self._clock = clock
         self._say = say
         self._process: asyncio.subprocess.Process | None = None
+        self.quiet = False
         self._stopping = False
         self._num_failures = 0
         self._echoes = _EchoBudget(clock)
@@ -139,7 +145,7 @@ class Child:
         while data := await output.read(1 << 16):
             self._log.write(data)
             for line in lines.feed(data):
-                text = None if self._stopping else loud(line)
+                text = None if self.quiet else loud(line)
                 if text is not None and self._echoes.take():
                     self._say(self.name, text)
 

@@ -7,6 +7,7 @@ import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from headway.serve.settings import ReplicaSettings, ServeSettings
 
@@ -54,12 +55,20 @@ def gateway_command(
     return [*command, *_common(settings), "--address-file", str(address_file)]
 
 
-def gateway_environment(settings: ServeSettings, split_is_configured: bool) -> Mapping[str, str]:
-    """Gives the gateway the fleet's traffic split, unless the configuration has one."""
-    if split_is_configured and settings.split is None:
-        return {}
-    models = {settings.model_name: {"split": settings.shares}}
-    return {"HEADWAY_GATEWAY__MODELS": json.dumps(models)}
+def gateway_environment(
+    settings: ServeSettings, configured: Mapping[str, Any]
+) -> Mapping[str, str]:
+    """Gives the gateway the fleet's traffic split and default model.
+
+    `configured`: the gateway's table as configured elsewhere; what it has is left as it is.
+    """
+    environment = {}
+    model = settings.model_name
+    if settings.split is not None or not configured.get("models", {}).get(model, {}).get("split"):
+        environment["HEADWAY_GATEWAY__MODELS"] = json.dumps({model: {"split": settings.shares}})
+    if configured.get("default_model") is None:
+        environment["HEADWAY_GATEWAY__DEFAULT_MODEL"] = model
+    return environment
 
 
 def worker_command(

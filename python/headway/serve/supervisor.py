@@ -5,7 +5,7 @@ import contextlib
 import fcntl
 import os
 import signal
-from collections.abc import Coroutine, Iterator
+from collections.abc import Coroutine, Iterator, Mapping
 from functools import partial
 from pathlib import Path
 from typing import Any, Final
@@ -37,7 +37,7 @@ def run(
     settings: ServeSettings,
     *,
     config: Path | None,
-    split_is_configured: bool,
+    gateway_table: Mapping[str, Any],
     clock: Clock,
     console: Console,
 ) -> int:
@@ -48,7 +48,7 @@ def run(
     Args:
       settings: what to run.
       config: file handed to gateway and workers, over which `settings` win.
-      split_is_configured: True if the configuration sets the model's traffic split.
+      gateway_table: what file and environment set of the gateway.
       clock: time.
       console: where people look.
 
@@ -58,7 +58,7 @@ def run(
     """
     check_ports(settings)
     with state_directory(settings.state_dir) as directory:
-        supervisor = Supervisor(settings, config, split_is_configured, directory, clock, console)
+        supervisor = Supervisor(settings, config, gateway_table, directory, clock, console)
         return asyncio.run(supervisor.serve())
 
 
@@ -95,7 +95,7 @@ class Supervisor:
         self,
         settings: ServeSettings,
         config: Path | None,
-        split_is_configured: bool,
+        gateway_table: Mapping[str, Any],
         directory: Path,
         clock: Clock,
         console: Console,
@@ -110,7 +110,7 @@ class Supervisor:
         self._addresses: Addresses | None = None
         self._address_file = directory / "gateway.json"
         self._address_file.unlink(missing_ok=True)
-        environment = dict(gateway_environment(settings, split_is_configured))
+        environment = dict(gateway_environment(settings, gateway_table))
         self._gateway = self._child("gateway", self._gateway_command, environment)
         self._workers: list[Child] = []
         self._tasks: list[asyncio.Task[None]] = []
@@ -183,6 +183,8 @@ class Supervisor:
 
     async def _stop(self) -> None:
         """The gateway first: it refuses new requests and has the fleet finish the old ones."""
+        for child in self._children:
+            child.quiet = True  # that the others go is expected now
         grace_ns = int(self._settings.drain_seconds * NS_PER_S) + KILL_MARGIN_NS
         await self._gateway.stop(grace_ns)
         await asyncio.gather(*(worker.stop(grace_ns) for worker in self._workers))

@@ -61,6 +61,7 @@ class Membership:
         self._backoff_ns = FIRST_BACKOFF_NS
         self._last_trouble = ""
         self._changed = asyncio.Event()
+        self._told = asyncio.Event()
         self._channel = channels.insecure_channel(address)
         self._stub = fleet_pb2_grpc.FleetServiceStub(self._channel)
 
@@ -73,13 +74,26 @@ class Membership:
                 self._complain(f"{error.code().name}: {error.details()}")
             except (_LeaseLost, TimeoutError) as error:
                 self._complain(str(error))
+            except asyncio.InvalidStateError:
+                # What grpc.aio raises for a write on a stream that the peer has ended meanwhile.
+                self._complain("the heartbeat stream ended")
+            except Exception:
+                # A worker that silently stays away for good is worse than any repeated log line.
+                _log.exception("unexpected error in the fleet of %s; trying again", self.address)
             self.joined = False
+            self._told.set()
             await self._clock.sleep(self._backoff_ns // 2 + self._rng.below(self._backoff_ns))
             self._backoff_ns = min(2 * self._backoff_ns, LONGEST_BACKOFF_NS)
 
-    def hurry(self) -> None:
-        """Sends the next heartbeat now: something changed that the gateway should know."""
-        self._changed.set()
+    async def announce(self) -> None:
+        """Sends a heartbeat now; returns once the gateway has heard how the worker is.
+
+        Returns at once where the worker is not in the fleet; there is nobody to tell.
+        """
+        if self.joined:
+            self._told.clear()
+            self._changed.set()
+            await self._told.wait()
 
     async def leave(self) -> None:
         """Leaves the fleet, if the gateway hears it; the lease runs out otherwise."""
@@ -118,6 +132,8 @@ class Membership:
             self._judge(await within(self._clock, patience_ns, call.read()))
             self._backoff_ns = FIRST_BACKOFF_NS
             self._last_trouble = ""
+            if not self._changed.is_set():
+                self._told.set()
             with contextlib.suppress(TimeoutError):
                 await within(self._clock, interval_ns, self._changed.wait())
 

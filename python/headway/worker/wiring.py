@@ -1,14 +1,13 @@
 """The composition root: what a worker is made of, and the order in which it comes and goes."""
 
 import asyncio
-import json
+import contextlib
 import logging
-import os
 from concurrent.futures import ThreadPoolExecutor
-from pathlib import Path
 
 from prometheus_client import CollectorRegistry
 
+from headway.address_file import remove_address_file, write_address_file
 from headway.clock import Clock
 from headway.rng import SeedTree, fresh_root
 from headway.rpc.interceptors import Caller, guard
@@ -33,6 +32,8 @@ NS_PER_S = 1_000_000_000
 MAX_CONCURRENT_STREAMS = 1_024
 # Streams have ended by themselves when the server stops; what is left are health watches.
 STOP_GRACE_SECONDS = 0.5
+# Longest wait until all gateways have heard that the worker drains; they find out anyhow.
+ANNOUNCE_NS = NS_PER_S // 2
 
 
 class Worker:
@@ -76,6 +77,8 @@ class Worker:
             for address in settings.gateways
         ]
         self._membership_tasks: list[asyncio.Task[None]] = []
+        # host:port by purpose, "worker" and "http", once bound.
+        self.addresses: dict[str, str] = {}
 
     async def start(self) -> None:
         """Returns once it would execute a batch. It joins its gateways from then on.
@@ -83,28 +86,28 @@ class Worker:
         Raises:
           StartupError: a port is taken, or a model cannot be loaded.
         """
-        addresses = await self._listen()
+        await self._listen()
         await self._load()
         self._set_health(True)
         if self._settings.address_file is not None:
-            write_atomically(self._settings.address_file, json.dumps(addresses))
+            write_address_file(self._settings.address_file, self.addresses)
         self._membership_tasks = [
             asyncio.ensure_future(membership.run()) for membership in self._memberships
         ]
-        _log.info("ready", extra={**addresses, "worker_id": self._settings.worker_id})
+        _log.info("ready", extra={**self.addresses, "worker_id": self._settings.worker_id})
 
     async def drain(self) -> None:
         """Takes no more work, finishes what is in hand within `drain_seconds`, and leaves."""
         self._health.leave()
         self._device.draining = True
         self._sessions.tell_capacity()
-        for membership in self._memberships:
-            membership.hurry()
+        with contextlib.suppress(TimeoutError):
+            await within(self._clock, ANNOUNCE_NS, self._announce())
         try:
             drain_ns = round(self._settings.drain_seconds * NS_PER_S)
             await within(self._clock, drain_ns, self._device.until_idle())
         except TimeoutError:
-            _log.warning("gave up on %d batches after the drain time", self._device.num_batches)
+            _log.warning("not finished within the drain time: %d batches", self._device.num_batches)
         await self.close()
 
     async def close(self) -> None:
@@ -120,26 +123,32 @@ class Worker:
         for model in self._models:
             await model.runtime.close()
         self._device_thread.shutdown(wait=False, cancel_futures=True)
-        if self._settings.address_file is not None:
-            self._settings.address_file.unlink(missing_ok=True)
+        # Without addresses the port was another's, and so may the file be.
+        if self.addresses and self._settings.address_file is not None:
+            remove_address_file(self._settings.address_file, self.addresses)
 
-    async def _listen(self) -> dict[str, str]:
+    async def _announce(self) -> None:
+        await asyncio.gather(*(membership.announce() for membership in self._memberships))
+
+    async def _listen(self) -> None:
         settings = self._settings
-        if settings.address_file is not None:
-            settings.address_file.unlink(missing_ok=True)
         servicer = WorkerServicer(self._sessions)
         # Gateways show who they are in the session's greeting, not in the call's metadata.
         guard(servicer, SERVICE, ["Session"], lambda _metadata, _method: Caller("fleet", 0))
         worker_pb2_grpc.add_WorkerServiceServicer_to_server(servicer, self._server)
         self._health.add_to(self._server)
         add_standard_services(self._server, [SERVICE])
-        addresses = {"worker": bind(self._server, settings.host, settings.port, "worker.port")}
-        self._state.address = _advertised(settings.advertise, addresses["worker"])
+        bound = bind(self._server, settings.host, settings.port, "worker.port")
+        self.addresses["worker"] = bound
+        if settings.address_file is not None:
+            # Of an earlier process: nobody shall take its addresses for ours while models load.
+            settings.address_file.unlink(missing_ok=True)
+        self._state.address = _advertised(settings.advertise, bound)
         self._set_health(False)
         await self._server.start()
         if settings.http_port is not None:
-            addresses["http"] = await self._http.start(settings.http_host, settings.http_port)
-        return addresses
+            bound = await self._http.start(settings.http_host, settings.http_port)
+            self.addresses["http"] = bound
 
     async def _load(self) -> None:
         models: list[HostedModel] = []
@@ -177,11 +186,3 @@ def _advertised(advertise: str | None, bound: str) -> str:
         return bound
     host, _, port = advertise.rpartition(":")
     return f"{host}:{bound.rpartition(':')[2]}" if int(port) == 0 else advertise
-
-
-def write_atomically(path: Path, text: str) -> None:
-    """Writes a file such that a reader sees all of it or none."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    scratch = path.with_name(f"{path.name}.{os.getpid()}")
-    scratch.write_text(text + "\n")
-    scratch.replace(path)

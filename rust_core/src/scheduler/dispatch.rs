@@ -6,6 +6,9 @@ use crate::error::CoreError;
 use super::types::Batch;
 use super::{Dispatch, Scheduler, State};
 
+/// Rows and units of a request that could run, were it not too large for the replica.
+type TooLarge = Option<(u64, u64)>;
+
 /// What was decided for one replica; the members are in `Scheduler::chosen`.
 struct Plan {
     replica: u32,
@@ -67,14 +70,8 @@ impl Scheduler {
         self.plan_probe(now_ns, pool, fastest.unwrap_or(picked))
     }
 
-    /// The plan for one replica, or rows and units of what is too large for it.
-    #[allow(clippy::type_complexity)] // an inner detail of `plan`
-    fn form_on(
-        &mut self,
-        now_ns: i64,
-        pool: u32,
-        replica: u32,
-    ) -> Option<Result<Plan, Option<(u64, u64)>>> {
+    /// The plan for one replica, or what kept it from having one.
+    fn form_on(&mut self, now_ns: i64, pool: u32, replica: u32) -> Option<Result<Plan, TooLarge>> {
         let queue = self.pools.at_mut(pool)?;
         let site = queue.site(now_ns, self.replicas.at(replica)?);
         self.chosen.clear();
@@ -111,7 +108,7 @@ impl Scheduler {
         Some(Plan {
             replica,
             reason: BatchReason::Deadline,
-            predicted_ns: to_ns(site.expected.at(units)),
+            predicted_ns: to_ns(site.expected.at(units).round()),
             ready_ns: site.ready_ns,
         })
     }

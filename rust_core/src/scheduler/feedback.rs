@@ -3,7 +3,7 @@ use crate::check::{MAX_NS, MAX_UNITS};
 use crate::error::CoreError;
 
 use super::types::{BatchOutcome, Report};
-use super::{Dispatch, Scheduler, State};
+use super::{Dispatch, Scheduler};
 
 impl Scheduler {
     /// Feeds back how a batch ended and frees its slot; returns the tickets that ended without
@@ -22,9 +22,12 @@ impl Scheduler {
         let Some(dispatch) = self.dispatches.remove(&id) else { return Ok(Vec::new()) };
         if let Some(pool) = self.pool_mut(dispatch.pool) {
             pool.executing_batches -= 1;
+            if report.outcome != BatchOutcome::Busy {
+                pool.last_run_ns = Some(now_ns);
+            }
         }
         self.settle_replica(now_ns, id, &dispatch, report);
-        Ok(self.settle_members(now_ns, id, &dispatch, report))
+        Ok(self.settle_members(now_ns, &dispatch, report))
     }
 
     fn settle_replica(&mut self, now_ns: i64, id: u64, dispatch: &Dispatch, report: &Report<'_>) {
@@ -67,7 +70,6 @@ impl Scheduler {
     fn settle_members(
         &mut self,
         now_ns: i64,
-        id: u64,
         dispatch: &Dispatch,
         report: &Report<'_>,
     ) -> Vec<u64> {
@@ -78,11 +80,8 @@ impl Scheduler {
         }
         let mut without_answer = Vec::new();
         for &ticket in &dispatch.members {
+            // A member that is live is executing here: only `complete` moves it elsewhere.
             let Some(slot) = self.live.slot(ticket) else { continue };
-            let executing = State::Executing { batch: id };
-            if self.live.at(slot).is_none_or(|request| request.state != executing) {
-                continue;
-            }
             let is_answered =
                 report.outcome == BatchOutcome::Ok && retry.binary_search(&ticket).is_err();
             if is_answered {

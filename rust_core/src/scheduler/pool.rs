@@ -172,7 +172,7 @@ impl Pool {
             total_speed: self.ready_speed_steps as f64 / STEPS,
             limits: self.envelope.largest(),
             expected: self.expected(),
-            judged: self.cost.judged(JUDGED_QUANTILE).scaled(1.0, unit_ratio),
+            judged: self.cost.cautious(JUDGED_QUANTILE).scaled(1.0, unit_ratio),
         };
         self.policy.set_fleet(&fleet);
     }
@@ -243,7 +243,7 @@ impl Pool {
             ready_ns: replica.busy_until_ns.max(now_ns).saturating_add(replica.handoff_ns),
             limits: replica.limits,
             expected: self.cost.expected().scaled(1.0 / speed, unit_ratio),
-            judged: self.cost.judged(JUDGED_QUANTILE).scaled(1.0 / speed, unit_ratio),
+            judged: self.cost.cautious(JUDGED_QUANTILE).scaled(1.0 / speed, unit_ratio),
             speed,
         }
     }
@@ -251,8 +251,8 @@ impl Pool {
     /// Time that a request of `units` is judged to take on an idle `replica`.
     pub(super) fn alone_ns(&self, units: u64, replica: &Replica) -> i64 {
         let unit_ratio = self.unit_ratio.unwrap_or(1.0);
-        let judged = self.cost.judged(JUDGED_QUANTILE).scaled(1.0, unit_ratio);
-        to_ns(judged.at(units) / replica.speed.value()).saturating_add(replica.handoff_ns)
+        let judged = self.cost.cautious(JUDGED_QUANTILE).scaled(1.0, unit_ratio);
+        to_ns((judged.at(units) / replica.speed.value()).round()).saturating_add(replica.handoff_ns)
     }
 
     /// True if a request may be admitted that looks infeasible: nothing ran for a second, and no
@@ -297,15 +297,19 @@ impl Pool {
             self.unit_ratio = Some(old + RATIO_GAIN * (ratio - old));
         }
         let units = if counted > 0 { counted } else { units };
-        let (device_ns, speed) = (device_ns as f64, replica.speed.value());
+        let device_ns = device_ns as f64;
         if self.cost.is_fitted() && self.num_replicas > 1 {
-            let predicted = self.cost.expected().at(units).max(1.0) / speed;
+            let predicted = self.cost.expected().at(units).max(1.0) / replica.speed.value();
             let residual = (predicted / device_ns).ln();
-            self.common_log += COMMON_GAIN * (residual - self.common_log);
+            if replica.speed.is_settled() {
+                self.common_log += COMMON_GAIN * (residual - self.common_log);
+            }
             replica.speed.learn(residual - self.common_log);
         }
-        let is_changed = self.cost.observe(units, device_ns * speed);
-        self.policy.observe(now_ns, device_ns * speed, is_changed);
+        // With what the batch just taught of the replica, so that a new slow one blurs no fit.
+        let device_ns = device_ns * replica.speed.value();
+        let is_changed = self.cost.observe(units, device_ns);
+        self.policy.observe(now_ns, device_ns, is_changed);
         self.tell_policy();
     }
 }

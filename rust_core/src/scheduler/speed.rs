@@ -4,10 +4,12 @@
 const MIN_GAIN: f64 = 0.1;
 /// Pull toward speed 1 a batch, which pins the scale that fit and speeds share.
 const LEAK: f64 = 0.001;
+/// Batches until a speed is taken for known.
+const SETTLED_SAMPLES: u32 = 5;
 /// Largest speed, and its inverse the smallest.
 const MAX_SPEED: f64 = 64.0;
 
-/// A speed factor, learned on the logarithm of predicted/actual.
+/// A speed factor: at first the mean, later the moving average of ln(predicted/actual).
 #[derive(Debug, Clone, Default)]
 pub(super) struct Speed {
     log: f64,
@@ -20,10 +22,15 @@ impl Speed {
         self.log.exp()
     }
 
+    /// True once its residuals may tell of the whole pool; those of a new replica tell of itself.
+    pub(super) fn is_settled(&self) -> bool {
+        self.samples >= SETTLED_SAMPLES
+    }
+
     /// Learns from ln(predicted/actual), less what the whole pool has in common.
     pub(super) fn learn(&mut self, residual_log: f64) {
         self.samples = self.samples.saturating_add(1);
-        let gain = MIN_GAIN.max(1.0 / (f64::from(self.samples) + 1.0));
+        let gain = MIN_GAIN.max(1.0 / f64::from(self.samples));
         let most = MAX_SPEED.ln();
         self.log = (self.log * (1.0 - LEAK) + gain * residual_log).clamp(-most, most);
     }

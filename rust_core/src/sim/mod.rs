@@ -4,5 +4,6 @@ pub mod bound;
 pub mod engine;
 pub mod headway;
 pub mod rival;
+pub mod run;
 pub mod trace;
 pub mod workload;

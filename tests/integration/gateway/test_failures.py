@@ -12,27 +12,14 @@ from tests.support.fleet import (
     running_gateway,
     running_worker,
     text_request,
+    until_executing,
+    until_live,
     until_replica,
 )
 
 from headway.v1 import control_pb2
 
 HANG = {"failures": {"hang": 1}}
-
-
-async def until_live(running: RunningGateway, count: int) -> None:
-    """Returns when so many requests are live, as the control port tells."""
-    while True:
-        state = await running.control.GetState(control_pb2.GetStateRequest(), timeout=5)
-        if state.state.gateway.inflight_requests == count:
-            return
-
-
-async def until_executing(running: RunningGateway, count: int = 1) -> None:
-    while True:
-        state = await running.control.GetState(control_pb2.GetStateRequest(), timeout=5)
-        if sum(pool.executing_batches for pool in state.state.pools) == count:
-            return
 
 
 def assert_nothing_left(running: RunningGateway) -> None:

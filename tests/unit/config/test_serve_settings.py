@@ -58,5 +58,5 @@ def test_a_fleet_is_read_from_versions_and_speeds() -> None:
 
 @pytest.mark.parametrize("text", ["", "v1,", "v1@fast", ",".join(["v1"] * 27)])
 def test_a_malformed_fleet_is_refused(text: str) -> None:
-    with pytest.raises(ValueError, match="is not a (fleet|speed); write"):
+    with pytest.raises(ValueError, match=r"is not a (fleet|speed); write"):
         parse_replicas(text)

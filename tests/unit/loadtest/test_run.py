@@ -206,7 +206,7 @@ async def test_an_unreachable_gateway_is_a_reason_like_another() -> None:
     run = LoadRun(plan, workload, [Nobody()], clock=clock, arrivals_rng=seeds.stream("arrivals"))
     async with clock.auto_jump():
         await run.run()
-    assert report(run).errors == {"UNREACHABLE": 100}
+    assert report(run).errors == {"UNREACHABLE": 10}
 
 
 async def test_cancelling_a_run_keeps_what_was_measured() -> None:

@@ -1,0 +1,139 @@
+//! How long do the scheduler's decisions take without Python around them?
+//!
+//! Question: the cost of `offer`, `form_batch`, `complete` and of choosing a replica, as the queue
+//! and the fleet grow; the difference to `bench/micro` is the border's.
+//! Workload: a queue of 10, 1,000 and 100,000 requests of 50 to 250 units whose deadlines fall
+//! anywhere in an hour; batches of 32; fleets of 10, 1,000 and 10,000 replicas.
+//! Command: cargo bench -p headway-core --no-default-features --bench decisions
+use std::hint::black_box;
+
+use criterion::{criterion_group, criterion_main, BatchSize, BenchmarkId, Criterion};
+use headway_core::cost::Affine;
+use headway_core::p2c::EligibleIndex;
+use headway_core::rng::Rng;
+use headway_core::scheduler::{
+    Batch, BatchOutcome, Condition, Offer, ReplicaLimits, Report, Scheduler,
+};
+
+const QUEUED: [u32; 3] = [10, 1_000, 100_000];
+const SECOND: i64 = 1_000_000_000;
+
+struct Fleet {
+    core: Scheduler,
+    draws: Rng,
+}
+
+impl Fleet {
+    fn new(queued: u32) -> Self {
+        let prior = Affine { fixed_ns: 18e6, unit_ns: 22e3 };
+        let mut core = Scheduler::new(1, 1 << 18, 3).expect("in range");
+        core.add_tenant(0, f64::INFINITY, f64::INFINITY).expect("in range");
+        core.add_model(7);
+        core.add_pool(1 << 20, 1 << 40, prior).expect("in range");
+        core.set_split(0, &[0], &[1.0]).expect("known");
+        let limits = ReplicaLimits {
+            max_outstanding: 1_000,
+            max_requests: 32,
+            max_rows: 0,
+            max_units: 16_384,
+        };
+        core.add_replica(0, 0, &limits).expect("known");
+        core.set_replica_condition(0, 0, Condition::Ready).expect("known");
+        let mut fleet = Self { core, draws: Rng::new(2) };
+        for _ in 0..queued {
+            fleet.offer();
+        }
+        fleet
+    }
+
+    #[allow(clippy::cast_possible_wrap)] // small draws
+    fn offer(&mut self) -> i64 {
+        let deadline_ns = 100 * SECOND + self.draws.below(3_600 * SECOND as u64) as i64;
+        let offer = Offer {
+            tenant: 0,
+            model: 0,
+            pool: -1,
+            key_hash: 5,
+            units: 50 + self.draws.below(200) as i64,
+            rows: 1,
+            deadline_ns,
+            priority: 2,
+            lane: 1,
+            weight: 1.0,
+        };
+        self.core.offer(0, &offer).expect("valid").expect("admitted") as i64
+    }
+
+    fn form(&mut self) -> Batch {
+        self.core.form_batch(0, 0).expect("known").expect("there is work")
+    }
+
+    #[allow(clippy::cast_possible_wrap)] // small numbers
+    fn complete(&mut self, batch: &Batch) {
+        let bare = Report::bare(BatchOutcome::Ok);
+        let report = Report { device_ns: 80_000_000, units: batch.units as i64, ..bare };
+        self.core.complete(0, batch.id as i64, &report).expect("known");
+    }
+
+    fn settle(&mut self, batch: &Batch) {
+        self.complete(batch);
+        for _ in &batch.tickets {
+            self.offer();
+        }
+    }
+}
+
+fn offer(criterion: &mut Criterion) {
+    let mut group = criterion.benchmark_group("offer, and cancel again");
+    for queued in QUEUED {
+        let mut fleet = Fleet::new(queued);
+        group.bench_function(BenchmarkId::from_parameter(queued), |bencher| {
+            bencher.iter(|| {
+                let ticket = fleet.offer();
+                fleet.core.cancel(0, ticket)
+            });
+        });
+    }
+    group.finish();
+}
+
+fn form_and_complete(criterion: &mut Criterion) {
+    let mut group = criterion.benchmark_group("form_batch, complete and 32 offers");
+    for queued in QUEUED {
+        let mut fleet = Fleet::new(queued);
+        group.bench_function(BenchmarkId::from_parameter(queued), |bencher| {
+            bencher.iter(|| {
+                let batch = fleet.form();
+                fleet.settle(&batch);
+            });
+        });
+    }
+    group.finish();
+}
+
+fn pick(criterion: &mut Criterion) {
+    let mut group = criterion.benchmark_group("pick");
+    for replicas in [10u32, 1_000, 10_000] {
+        let mut index = EligibleIndex::new();
+        (0..replicas).for_each(|slot| index.insert(slot));
+        let mut rng = Rng::new(3);
+        group.bench_function(BenchmarkId::from_parameter(replicas), |bencher| {
+            bencher.iter_batched(
+                || (),
+                |()| index.pick(&mut rng, |slot| f64::from(black_box(slot))),
+                BatchSize::SmallInput,
+            );
+        });
+    }
+    group.finish();
+}
+
+fn nothing(criterion: &mut Criterion) {
+    let fleet = Fleet::new(10);
+    criterion.bench_function("null call", |bencher| {
+        bencher.iter(|| black_box(&fleet.core).num_executing());
+    });
+}
+
+criterion_group!(benches, nothing, offer, form_and_complete, pick);
+criterion_main!(benches);

@@ -1,0 +1,354 @@
+//! The scheduler beside its model.
+use std::collections::{BTreeMap, BTreeSet};
+
+use headway_core::batch::BatchReason;
+use headway_core::cost::Affine;
+use headway_core::error::CoreError;
+use headway_core::scheduler::{
+    Batch, BatchOutcome, Condition, Offer, ReplicaLimits, Report, Scheduler,
+};
+use proptest::prelude::*;
+
+use crate::step::Step;
+
+const MS: i64 = 1_000_000;
+const MAX_ATTEMPTS: u32 = 3;
+
+/// A live request.
+#[derive(Debug, Clone, Copy)]
+pub struct Known {
+    pool: i64,
+    units: u64,
+    rows: u64,
+    deadline_ns: i64,
+    batch: Option<u64>,
+    attempts: u32,
+}
+
+/// The scheduler and what must be true of it.
+pub struct World {
+    core: Scheduler,
+    now_ns: i64,
+    pools: Vec<i64>,
+    replicas: BTreeMap<i64, (ReplicaLimits, Condition)>,
+    pub live: BTreeMap<u64, Known>,
+    pub executing: BTreeMap<u64, (i64, Vec<u64>)>,
+    done: Vec<u64>,
+    ended: BTreeSet<u64>,
+}
+
+pub type Check = Result<(), TestCaseError>;
+
+#[allow(clippy::needless_pass_by_value)] // for `map_err`
+fn fail(error: CoreError) -> TestCaseError {
+    TestCaseError::fail(error.to_string())
+}
+
+fn nth<K: Copy, V>(map: &BTreeMap<K, V>, pick: usize) -> Option<K> {
+    map.keys().nth(pick.checked_rem(map.len())?).copied()
+}
+
+impl World {
+    pub fn new() -> Result<Self, TestCaseError> {
+        let mut core = Scheduler::new(5, 64, i64::from(MAX_ATTEMPTS)).map_err(fail)?;
+        core.add_tenant(0, f64::INFINITY, f64::INFINITY).map_err(fail)?;
+        let model = core.add_model(9);
+        let prior = Affine { fixed_ns: 18e6, unit_ns: 22e3 };
+        let pools: Vec<i64> = (0..2).filter_map(|_| core.add_pool(40, 8_000, prior).ok()).collect();
+        core.set_split(model, &pools, &[0.5, 0.5]).map_err(fail)?;
+        Ok(Self {
+            core,
+            now_ns: 0,
+            pools,
+            replicas: BTreeMap::new(),
+            live: BTreeMap::new(),
+            executing: BTreeMap::new(),
+            done: Vec::new(),
+            ended: BTreeSet::new(),
+        })
+    }
+
+    fn end(&mut self, ticket: u64) -> Check {
+        prop_assert!(self.live.remove(&ticket).is_some(), "{ticket} was not live");
+        prop_assert!(self.ended.insert(ticket), "{ticket} ended twice");
+        Ok(())
+    }
+
+    /// Does one thing and checks what comes of it.
+    pub fn take(&mut self, step: &Step) -> Check {
+        match *step {
+            Step::Wait(ms) => self.now_ns += ms * MS,
+            Step::Offer { pool, units, rows, slack_ms, lane } => {
+                self.offer(pool, units, rows, slack_ms, lane)?;
+            }
+            Step::Form { pool } => {
+                let pool = self.pools[pool];
+                if let Some(batch) = self.core.form_batch(self.now_ns, pool).map_err(fail)? {
+                    self.check_batch(&batch, pool)?;
+                }
+            }
+            Step::Complete { pick, outcome, retry, failed, device_ms } => {
+                self.complete(pick, outcome, retry, failed, device_ms)?;
+            }
+            Step::CompleteTwice { pick } => self.complete_twice(pick)?,
+            Step::Cancel { pick } => self.cancel(pick)?,
+            Step::Expire => self.expire()?,
+            Step::AddReplica { pool, slots, requests, rows, units } => {
+                let limits = ReplicaLimits {
+                    max_outstanding: slots,
+                    max_requests: requests,
+                    max_rows: rows,
+                    max_units: units,
+                };
+                self.add_replica(pool, limits)?;
+            }
+            Step::Condition { pick, condition } => self.set_condition(pick, condition)?,
+            Step::RemoveReplica { pick } => self.remove_replica(pick)?,
+        }
+        Ok(())
+    }
+
+    fn offer(&mut self, pool: i64, units: i64, rows: i64, slack_ms: i64, lane: i64) -> Check {
+        let deadline_ns = self.now_ns + slack_ms * MS;
+        let offer = Offer {
+            tenant: 0,
+            model: 0,
+            pool,
+            key_hash: units as u64 * 7 + rows as u64,
+            units,
+            rows,
+            deadline_ns,
+            priority: 2,
+            lane,
+            weight: 1.0,
+        };
+        let Ok(ticket) = self.core.offer(self.now_ns, &offer).map_err(fail)? else {
+            return Ok(());
+        };
+        prop_assert!(slack_ms > 0 && !self.ended.contains(&ticket));
+        let known = Known {
+            pool: self.core.pool_of(ticket as i64),
+            units: units as u64,
+            rows: rows as u64,
+            deadline_ns,
+            batch: None,
+            attempts: 0,
+        };
+        prop_assert!(pool == -1 || known.pool == pool);
+        prop_assert!(self.live.insert(ticket, known).is_none());
+        Ok(())
+    }
+
+    fn complete_twice(&mut self, pick: usize) -> Check {
+        let index = pick.checked_rem(self.done.len()).unwrap_or(0);
+        if let Some(&id) = self.done.get(index) {
+            let report = Report::bare(BatchOutcome::Failed);
+            let ended = self.core.complete(self.now_ns, id as i64, &report).map_err(fail)?;
+            prop_assert!(ended.is_empty());
+        }
+        Ok(())
+    }
+
+    fn cancel(&mut self, pick: usize) -> Check {
+        let Some(ticket) = nth(&self.live, pick) else { return Ok(()) };
+        let ended = self.core.cancel(self.now_ns, ticket as i64).map_err(fail)?;
+        let batch = self.live.get(&ticket).and_then(|known| known.batch).unwrap_or(0);
+        prop_assert_eq!(ended.map(|one| (one.ticket, one.batch)), Some((ticket, batch)));
+        self.end(ticket)?;
+        prop_assert!(self.core.cancel(self.now_ns, ticket as i64).map_err(fail)?.is_none());
+        Ok(())
+    }
+
+    fn expire(&mut self) -> Check {
+        let due = self.live.iter().filter(|(_, known)| known.deadline_ns <= self.now_ns);
+        let due: BTreeSet<u64> = due.map(|(&ticket, _)| ticket).collect();
+        let ended = self.core.expire(self.now_ns).map_err(fail)?;
+        prop_assert_eq!(ended.iter().map(|one| one.ticket).collect::<BTreeSet<_>>(), due);
+        for one in ended {
+            let batch = self.live.get(&one.ticket).and_then(|known| known.batch);
+            prop_assert_eq!(one.batch, batch.unwrap_or(0));
+            let replica = batch.and_then(|id| self.executing.get(&id)).map_or(-1, |held| held.0);
+            prop_assert_eq!(one.replica, replica);
+            self.end(one.ticket)?;
+        }
+        Ok(())
+    }
+
+    fn add_replica(&mut self, pool: usize, limits: ReplicaLimits) -> Check {
+        let pool = self.pools[pool];
+        let handle = self.core.add_replica(self.now_ns, pool, &limits).map_err(fail)?;
+        let ready = Condition::Ready;
+        self.core.set_replica_condition(self.now_ns, handle, ready).map_err(fail)?;
+        prop_assert!(self.replicas.insert(handle, (limits, ready)).is_none());
+        Ok(())
+    }
+
+    fn set_condition(&mut self, pick: usize, condition: u8) -> Check {
+        let Some(handle) = nth(&self.replicas, pick) else { return Ok(()) };
+        let condition = match condition {
+            0 => Condition::Connecting,
+            1 => Condition::Draining,
+            _ => Condition::Ready,
+        };
+        self.core.set_replica_condition(self.now_ns, handle, condition).map_err(fail)?;
+        if let Some(replica) = self.replicas.get_mut(&handle) {
+            replica.1 = condition;
+        }
+        Ok(())
+    }
+
+    fn remove_replica(&mut self, pick: usize) -> Check {
+        let Some(handle) = nth(&self.replicas, pick) else { return Ok(()) };
+        self.replicas.remove(&handle);
+        let on_it = self.executing.iter().filter(|(_, batch)| batch.0 == handle);
+        let expected: BTreeSet<u64> = on_it.map(|(&id, _)| id).collect();
+        let ids = self.core.remove_replica(self.now_ns, handle).map_err(fail)?;
+        prop_assert_eq!(ids.iter().copied().collect::<BTreeSet<_>>(), expected);
+        for id in ids {
+            self.finish_batch(id, &Report::bare(BatchOutcome::Lost))?;
+        }
+        Ok(())
+    }
+
+    fn check_batch(&mut self, batch: &Batch, pool: i64) -> Check {
+        let replica = batch.replica as i64;
+        let known = self.replicas.get(&replica);
+        prop_assert!(known.is_some_and(|known| known.1 == Condition::Ready));
+        let limits = known.map(|known| known.0);
+        let Some(limits) = limits else { return Ok(()) };
+        let over = |value: u64, limit: i64| limit > 0 && value > limit as u64;
+        prop_assert!(!batch.tickets.is_empty());
+        prop_assert!(!over(batch.tickets.len() as u64, limits.max_requests), "{batch:?}");
+        prop_assert!(!over(batch.rows, limits.max_rows), "{batch:?}");
+        prop_assert!(!over(batch.units, limits.max_units), "{batch:?}");
+        let in_hand = self.executing.values().filter(|other| other.0 == replica).count();
+        prop_assert!(in_hand < limits.max_outstanding as usize);
+        let (mut units, mut rows) = (0, 0);
+        for (index, ticket) in batch.tickets.iter().enumerate() {
+            let Some(known) = self.live.get_mut(ticket) else {
+                return Err(TestCaseError::fail(format!("{ticket} is not live")));
+            };
+            prop_assert_eq!((known.pool, known.batch), (pool, None));
+            known.batch = Some(batch.id);
+            known.attempts += 1;
+            prop_assert_eq!(known.attempts, batch.attempts[index]);
+            prop_assert!(known.attempts <= MAX_ATTEMPTS);
+            // A lone probe may be late; nobody else is begun without the time for it.
+            let is_probe = batch.tickets.len() == 1 && batch.reason == BatchReason::Deadline;
+            prop_assert!(is_probe || batch.slack_ns[index] >= 0, "{batch:?}");
+            units += known.units;
+            rows += known.rows;
+        }
+        prop_assert_eq!((units, rows), (batch.units, batch.rows));
+        let is_new = self.executing.insert(batch.id, (replica, batch.tickets.clone())).is_none();
+        prop_assert!(is_new);
+        Ok(())
+    }
+
+    fn complete(
+        &mut self,
+        pick: usize,
+        outcome: u8,
+        retry: u8,
+        failed: i64,
+        device_ms: i64,
+    ) -> Check {
+        let Some(id) = nth(&self.executing, pick) else { return Ok(()) };
+        let members = self.executing.get(&id).map(|batch| batch.1.clone()).unwrap_or_default();
+        let again = members.iter().enumerate().filter(|(at, _)| retry >> (at % 8) & 1 == 1);
+        let again: Vec<u64> = again.map(|(_, &ticket)| ticket).collect();
+        let units: u64 = members.iter().filter_map(|t| self.live.get(t)).map(|k| k.units).sum();
+        let exact_ns = 18 * MS + 22_000 * units as i64;
+        let report = match outcome {
+            0 => Report::bare(BatchOutcome::Busy),
+            1 => Report::bare(BatchOutcome::Failed),
+            2 => Report::bare(BatchOutcome::Lost),
+            3 => Report { retry: &again, failed, ..Report::bare(BatchOutcome::Ok) },
+            4 => Report { device_ns: device_ms * MS, units: 99, ..Report::bare(BatchOutcome::Ok) },
+            _ => Report { device_ns: exact_ns, ..Report::bare(BatchOutcome::Ok) },
+        };
+        self.finish_batch(id, &report)
+    }
+
+    fn finish_batch(&mut self, id: u64, report: &Report<'_>) -> Check {
+        let ended = self.core.complete(self.now_ns, id as i64, report).map_err(fail)?;
+        let Some((_, members)) = self.executing.remove(&id) else { return Ok(()) };
+        self.done.push(id);
+        for ticket in members {
+            let Some(known) = self.live.get_mut(&ticket) else { continue };
+            if known.batch != Some(id) {
+                continue;
+            }
+            let is_answered = report.outcome == BatchOutcome::Ok && !report.retry.contains(&ticket);
+            if report.outcome == BatchOutcome::Busy {
+                known.attempts -= 1;
+            }
+            known.batch = None;
+            if is_answered || ended.contains(&ticket) {
+                prop_assert!(!(is_answered && ended.contains(&ticket)));
+                self.end(ticket)?;
+            } else {
+                prop_assert!(known.attempts < MAX_ATTEMPTS && known.deadline_ns > self.now_ns);
+            }
+        }
+        prop_assert!(ended.iter().all(|ticket| self.ended.contains(ticket)));
+        Ok(())
+    }
+
+    /// All counts agree with who is where.
+    pub fn check_counts(&self) -> Check {
+        prop_assert_eq!(self.core.num_live(), self.live.len());
+        prop_assert_eq!(self.core.num_executing(), self.executing.len());
+        for (&ticket, known) in &self.live {
+            prop_assert_eq!(self.core.pool_of(ticket as i64), known.pool);
+        }
+        for &pool in &self.pools {
+            let stats = self.core.pool_stats(pool).map_err(fail)?;
+            let queued: Vec<&Known> = self
+                .live
+                .values()
+                .filter(|known| known.pool == pool && known.batch.is_none())
+                .collect();
+            prop_assert_eq!(stats.queued_requests, queued.len() as u64);
+            prop_assert_eq!(stats.queued_units, queued.iter().map(|k| k.units).sum::<u64>());
+            prop_assert_eq!(stats.queued_rows, queued.iter().map(|k| k.rows).sum::<u64>());
+            let here = |known: &&Known| known.pool == pool && known.batch.is_some();
+            prop_assert_eq!(
+                stats.executing_requests as usize,
+                self.live.values().filter(here).count()
+            );
+        }
+        let earliest = self.live.values().map(|known| known.deadline_ns).min();
+        prop_assert!(earliest.is_none() || self.core.next_event_ns() <= earliest);
+        prop_assert!(earliest.is_none() || self.core.next_event_ns().is_some());
+        for &handle in self.replicas.keys() {
+            let stats = self.core.replica_stats(handle).map_err(fail)?;
+            let in_hand = self.executing.values().filter(|batch| batch.0 == handle).count();
+            prop_assert_eq!(stats.outstanding_batches, in_hand);
+        }
+        Ok(())
+    }
+
+    /// Ends everything; nothing may be left.
+    pub fn wind_down(&mut self) -> Check {
+        while let Some(id) = nth(&self.executing, 0) {
+            self.finish_batch(id, &Report::bare(BatchOutcome::Lost))?;
+        }
+        while !self.live.is_empty() {
+            self.take(&Step::Cancel { pick: 0 })?;
+        }
+        while !self.replicas.is_empty() {
+            self.take(&Step::RemoveReplica { pick: 0 })?;
+        }
+        self.check_counts()?;
+        for &pool in &self.pools {
+            let stats = self.core.pool_stats(pool).map_err(fail)?;
+            let left = (stats.queued_requests, stats.queued_units, stats.executing_batches);
+            prop_assert_eq!(left, (0, 0, 0));
+            prop_assert_eq!((stats.free_slots, stats.ready_replicas, stats.drain_ns), (0, 0, 0));
+            prop_assert!(self.core.remove_pool(self.now_ns, pool).map_err(fail)?.is_empty());
+        }
+        prop_assert_eq!(self.core.next_event_ns(), None);
+        Ok(())
+    }
+}

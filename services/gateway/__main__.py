@@ -1,0 +1,23 @@
+"""Runs a gateway: ``python services/gateway [CONFIG.toml]``. The same as ``headway gateway``."""
+
+import sys
+from pathlib import Path
+
+from headway.config import load_gateway, read_layers
+from headway.errors import ConfigError
+from headway.gateway.main import EXIT_CONFIG, run
+
+
+def main() -> int:
+    """Reads the configuration and runs; returns the exit code."""
+    path = Path(sys.argv[1]) if len(sys.argv) > 1 else Path(__file__).with_name("gateway.toml")
+    try:
+        settings = load_gateway(read_layers(path))
+    except ConfigError as error:
+        print(f"headway gateway: {error}", file=sys.stderr)
+        return EXIT_CONFIG
+    return run(settings)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
