@@ -5,7 +5,7 @@ from typing import NoReturn
 
 import typer
 
-from headway.cli import gateway, infer, key, loadtest, serve, version, worker
+from headway.cli import gateway, infer, key, lab, loadtest, serve, version, worker
 from headway.cli.config import config
 
 EPILOG = """
@@ -36,6 +36,7 @@ app.command(epilog=gateway.EPILOG, rich_help_panel=RUN)(gateway.gateway)
 app.command(epilog=worker.EPILOG, rich_help_panel=RUN)(worker.worker)
 app.command(epilog=infer.EPILOG, rich_help_panel=USE)(infer.infer)
 app.command(epilog=loadtest.EPILOG, rich_help_panel=USE)(loadtest.loadtest)
+app.add_typer(lab.lab, name="lab", rich_help_panel=USE)
 app.add_typer(config, name="config", rich_help_panel=SET_UP)
 app.add_typer(key.keys, name="key", rich_help_panel=SET_UP)
 app.command(rich_help_panel=SET_UP)(version.version)

@@ -11,6 +11,8 @@ use crate::batch::Limits;
 pub const MAX_CANDIDATES: usize = 4096;
 /// Further candidates looked at, so that misfits do not hide those behind them.
 const EXTRA_CANDIDATES: usize = 4 * MAX_SKIPS;
+/// Further entries looked at that can no longer be served.
+const MAX_SCAN: usize = 4096;
 
 /// The replica that a batch is for, as far as candidates depend on it.
 #[derive(Clone, Copy, Debug)]
@@ -23,11 +25,10 @@ pub struct Place {
     pub limits: Limits,
     /// Longest batch wanted.
     pub quantum_ns: f64,
-    /// Most device time for bulk work while interactive work waits.
-    pub bulk_room_ns: f64,
 }
 
-/// Collects candidates: first what the floors owe, then both lanes merged in key order.
+/// Collects candidates: first what the floors owe, then the interactive lane in key order, then the
+/// bulk lane.
 pub fn gather(queue: &Queue, place: &Place, floors: [&Floor; 2], out: &mut Vec<Candidate>) {
     out.clear();
     for (index, floor) in [&queue.large, &queue.bulk].into_iter().zip(floors) {
@@ -38,24 +39,14 @@ pub fn gather(queue: &Queue, place: &Place, floors: [&Floor; 2], out: &mut Vec<C
         .unwrap_or(MAX_CANDIDATES)
         .saturating_add(EXTRA_CANDIDATES)
         .min(MAX_CANDIDATES);
-    let mut bulk_room_ns =
-        if queue.interactive.is_empty() { f64::MAX } else { place.bulk_room_ns };
-    let mut interactive = queue.interactive.iter().peekable();
-    let mut bulk = queue.bulk.iter().take(most).peekable();
-    while out.len() < most + owed {
-        let is_bulk = match (interactive.peek(), bulk.peek()) {
-            (Some(a), Some(b)) => b.order < a.order,
-            (first, _) => first.is_none(),
-        };
-        let Some(entry) = (if is_bulk { bulk.next() } else { interactive.next() }) else { break };
+    // What is hopeless but not yet ended must not make a batch cost more than a bounded scan.
+    let entries = queue.interactive.iter().chain(queue.bulk.iter()).take(most + MAX_SCAN);
+    for entry in entries {
+        if out.len() >= most + owed {
+            break;
+        }
         if out[..owed].iter().any(|other| other.handle == entry.handle) {
             continue;
-        }
-        if is_bulk {
-            bulk_room_ns -= place.cost.slope_ns * entry.units as f64;
-            if bulk_room_ns < 0.0 {
-                continue;
-            }
         }
         let Some(candidate) = candidate(queue, entry, place) else { continue };
         if candidate.slack_ns >= place.cost.of(entry.units) * place.cost.margin {
@@ -64,7 +55,7 @@ pub fn gather(queue: &Queue, place: &Place, floors: [&Floor; 2], out: &mut Vec<C
     }
 }
 
-/// Adds what a floor owes, best key first, as far as it goes into one batch of the quantum.
+/// Adds what a floor owes, best key first.
 fn gather_owed(
     queue: &Queue,
     index: &KeyIndex,
@@ -79,8 +70,7 @@ fn gather_owed(
             continue;
         }
         let Some(candidate) = candidate(queue, entry, place) else { continue };
-        let needed_ns = place.quantum_ns.max(place.cost.of(entry.units)) * place.cost.margin;
-        if candidate.slack_ns >= needed_ns {
+        if candidate.slack_ns >= place.cost.of(entry.units) * place.cost.margin {
             left_ns -= run_ns;
             out.push(Candidate { is_owed: true, ..candidate });
         }

@@ -76,7 +76,7 @@ impl ValuePolicy {
             to_rekey: 0,
             large_units: f64::INFINITY,
             floor_large: Floor::new(settings.large_share),
-            floor_bulk: Floor::new(settings.bulk_min_share),
+            floor_bulk: Floor::new(settings.bulk_share),
             learner: QuantumLearner::new(seed),
             shedder: Shedder::default(),
             fleet: ShadowFleet {
@@ -244,7 +244,7 @@ impl ValuePolicy {
     }
 
     /// Accounts for the chosen batch with both floors.
-    fn settle_floors(&mut self, place: &Place) {
+    fn settle_floors(&mut self, place: &Place, predicted_ns: f64) {
         let (mut large_ns, mut bulk_ns) = (0.0, 0.0);
         for at in &self.taken {
             let Some(queued) = self.queue.get(self.candidates[*at].handle) else { continue };
@@ -256,7 +256,7 @@ impl ValuePolicy {
                 bulk_ns += run_ns;
             }
         }
-        let room_ns = (place.quantum_ns.min(1e15) - place.cost.intercept_ns).max(0.0);
+        let room_ns = predicted_ns - place.cost.intercept_ns;
         let left_behind = (self.taken.len() as u64) < self.queue.total().requests;
         self.floor_large.settle(large_ns, room_ns, left_behind && !self.queue.large.is_empty());
         self.floor_bulk.settle(bulk_ns, room_ns, left_behind && !self.queue.bulk.is_empty());
@@ -271,7 +271,6 @@ impl ValuePolicy {
             cost,
             limits: site.limits,
             quantum_ns,
-            bulk_room_ns: self.settings.bulk_max_share * (quantum_ns - cost.intercept_ns),
         }
     }
 }
@@ -319,7 +318,7 @@ impl BatchPolicy for ValuePolicy {
     fn configure(&mut self, settings: &PolicySettings) {
         self.settings = *settings;
         self.floor_large = Floor::new(settings.large_share);
-        self.floor_bulk = Floor::new(settings.bulk_min_share);
+        self.floor_bulk = Floor::new(settings.bulk_share);
         self.shape = None;
     }
 
@@ -406,7 +405,7 @@ impl BatchPolicy for ValuePolicy {
             let misfit = self.candidates.iter().find(too_large);
             return Formed::Nothing { too_large: misfit.map(|misfit| (misfit.rows, misfit.units)) };
         };
-        self.settle_floors(&place);
+        self.settle_floors(&place, choice.predicted_ns);
         for at in &self.taken {
             let member = self.queue.remove(self.candidates[*at].handle);
             out.extend(member.map(|queued| queued.slot));
@@ -429,14 +428,11 @@ impl BatchPolicy for ValuePolicy {
 
     fn work_ns(&self, _now_ns: i64, cost: &Affine, limits: &Limits) -> f64 {
         let load = self.queue.total();
-        let max_requests = limits.requests.min(MAX_CANDIDATES as u64) as f64;
-        let quantum_ns = self.quantum_for(self.fleet.speeds[0]);
-        BatchCost::new(cost, cost).of_many(
-            load.requests as f64,
-            load.units as f64,
-            quantum_ns,
-            max_requests,
-        )
+        let run_ns = cost.unit_ns * load.units as f64;
+        let room_ns = (self.quantum_for(self.fleet.speeds[0]) - cost.fixed_ns).max(1.0);
+        let by_count = load.requests.div_ceil(limits.requests);
+        let batches = by_count.max(load.units.div_ceil(limits.units)) as f64;
+        run_ns + cost.fixed_ns * batches.max(run_ns / room_ns)
     }
 
     fn quantum_ns(&self) -> i64 {

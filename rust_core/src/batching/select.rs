@@ -129,14 +129,14 @@ fn fill(
     let mut skips = 0;
     let mut most = terms.limits.requests;
     for (at, candidate) in candidates.iter().enumerate() {
-        let misfit = if candidate.slack_ns < need_ns {
-            BatchReason::Deadline
-        } else if cost.of(batch.units + candidate.units) > aim_ns {
-            BatchReason::Quantum
-        } else if batch.units + candidate.units > terms.limits.units {
+        let misfit = if batch.units + candidate.units > terms.limits.units {
             BatchReason::MaxUnits
         } else if batch.rows + candidate.rows > terms.limits.rows {
             BatchReason::MaxRows
+        } else if candidate.slack_ns < need_ns {
+            BatchReason::Deadline
+        } else if cost.of(batch.units + candidate.units) > aim_ns {
+            BatchReason::Quantum
         } else if taken.len() as u64 >= candidate.max_companions {
             BatchReason::MaxRequests
         } else {
@@ -161,6 +161,9 @@ fn fill(
         if skips > MAX_SKIPS {
             break;
         }
+    }
+    if taken.len() == 1 && matches!(batch.reason, BatchReason::MaxUnits | BatchReason::MaxRows) {
+        batch.reason = BatchReason::Oversized;
     }
     batch.predicted_ns = cost.of(batch.units);
     (!taken.is_empty()).then_some(batch)

@@ -9,10 +9,9 @@ pub struct PolicySettings {
     pub alpha: f64,
     /// Share of device time kept for the largest tenth of requests while they wait. In [0, 0.5].
     pub large_share: f64,
-    /// Least share of device time for the bulk lane while it waits. In [0, 0.5]. Default 0.05.
-    pub bulk_min_share: f64,
-    /// Most device time for the bulk lane while interactive work waits. In [0, 1]. Default 0.5.
-    pub bulk_max_share: f64,
+    /// Share of device time that the bulk lane gets while interactive work waits: both the least
+    /// and, as long as interactive work fills the batches, the most. In [0, 0.5]. Default 0.05.
+    pub bulk_share: f64,
     /// Factors on the weight: critical, standard, sheddable. Default 4, 1, 0.25.
     pub priority_weights: [f64; 3],
     /// Refuse on arrival what will not be served. Default true.
@@ -26,8 +25,7 @@ impl Default for PolicySettings {
         Self {
             alpha: 0.5,
             large_share: 0.0,
-            bulk_min_share: 0.05,
-            bulk_max_share: 0.5,
+            bulk_share: 0.05,
             priority_weights: [4.0, 1.0, 0.25],
             shed_early: true,
             fixed_quantum_ns: 0.0,
@@ -44,8 +42,7 @@ impl PolicySettings {
         let ratios = [
             ("alpha", self.alpha, 1.0, "from 0 to 1"),
             ("large_share", self.large_share, 0.5, "from 0 to 0.5"),
-            ("bulk_min_share", self.bulk_min_share, 0.5, "from 0 to 0.5"),
-            ("bulk_max_share", self.bulk_max_share, 1.0, "from 0 to 1"),
+            ("bulk_share", self.bulk_share, 0.5, "from 0 to 0.5"),
         ];
         for (name, value, most, expected) in ratios {
             if !(0.0..=most).contains(&value) {

@@ -62,8 +62,7 @@ impl SimReport {
 pub(super) fn settings(
     alpha: f64,
     large_share: f64,
-    bulk_min_share: f64,
-    bulk_max_share: f64,
+    bulk_share: f64,
     priority_weights: &[f64],
     shed_early: bool,
     fixed_quantum_ns: f64,
@@ -76,8 +75,7 @@ pub(super) fn settings(
     let settings = PolicySettings {
         alpha,
         large_share,
-        bulk_min_share,
-        bulk_max_share,
+        bulk_share,
         priority_weights: [critical, standard, sheddable],
         shed_early,
         fixed_quantum_ns,
@@ -172,7 +170,7 @@ fn rival(
     trace, *, policy, seed, intercept_ns, slope_ns, noise, max_requests, max_rows, max_units,
     speeds, change_at_ns, change_replicas, change_speeds, linger_ns, margin_ns, quantum_ns,
     prior_intercept_ns, prior_slope_ns, learns, max_queued_requests, alpha, large_share,
-    bulk_min_share, bulk_max_share, priority_weights, shed_early, fixed_quantum_ns
+    bulk_share, priority_weights, shed_early, fixed_quantum_ns
 ))]
 pub fn simulate(
     py: Python<'_>,
@@ -198,8 +196,7 @@ pub fn simulate(
     max_queued_requests: Int,
     alpha: Real,
     large_share: Real,
-    bulk_min_share: Real,
-    bulk_max_share: Real,
+    bulk_share: Real,
     priority_weights: Vec<f64>,
     shed_early: bool,
     fixed_quantum_ns: Real,
@@ -219,8 +216,7 @@ pub fn simulate(
             settings: settings(
                 alpha.0,
                 large_share.0,
-                bulk_min_share.0,
-                bulk_max_share.0,
+                bulk_share.0,
                 &priority_weights,
                 shed_early,
                 fixed_quantum_ns.0,

@@ -1,0 +1,1 @@
+"""Scheduling experiments, and references that no scheduler can beat."""
