@@ -1,8 +1,8 @@
 """Goodput of the production scheduler in simulation, with literal figures.
 
-Tolerances: a figure is a mean over 4 seeds of 60 s. From seed to seed goodput at a fixed rate varies
-by about 1.3 requests/s over 60 s (standard deviation), so the mean of four by 0.65; the tolerance
-of 2 is three of these.
+Tolerances: a figure is a mean over 4 seeds of 60 s. From seed to seed goodput at a fixed rate
+varies by about 1.3 requests/s over 60 s (standard deviation), so the mean of four by 0.65; the
+tolerance of 2 is three of these.
 """
 
 import pytest
@@ -97,7 +97,7 @@ def test_most_of_what_is_not_served_is_told_at_once() -> None:
 def test_the_floor_serves_the_largest() -> None:
     rate = 1.3 * Fleet().device.capacity_per_s(Workload.reference(1))
     without = run(rate, Policy(large_share=0))
-    with_floor = run(rate, Policy(large_share=0.12))
+    with_floor = run(rate, Policy(large_share=0.15))
     assert mean([r.top_decile_on_time() for r in without]) <= 0.15
     assert mean([r.top_decile_on_time() for r in with_floor]) >= 0.25
     ratio = mean([r.goodput_per_s() for r in with_floor]) / mean(
@@ -109,11 +109,12 @@ def test_the_floor_serves_the_largest() -> None:
 def test_bulk_work_gets_its_share_and_no_more() -> None:
     urgent, relaxed = Workload.reference(1).classes
     bulk = relaxed.model_copy(update={"lane": 2, "min_deadline_ms": 20_000.0, "share": 1.0})
-    workload = Workload.reference(400, 60).model_copy(
-        update={"classes": (urgent, relaxed, bulk)}
-    )
+    workload = Workload.reference(400, 60).model_copy(update={"classes": (urgent, relaxed, bulk)})
     reports = [simulate(workload.draw(seed), seed=seed) for seed in SEEDS]
-    served = [float(r.units[r.on_time & (r.classes == 2)].sum() / r.units[r.on_time].sum()) for r in reports]
+    served = [
+        float(r.units[r.on_time & (r.classes == 2)].sum() / r.units[r.on_time].sum())
+        for r in reports
+    ]
     assert 0.03 <= mean(served) <= 0.12
 
 

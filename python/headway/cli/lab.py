@@ -57,9 +57,7 @@ def goodput(
     policy: Annotated[
         list[str] | None, typer.Option(metavar="NAME", help="Only this one; may be repeated.")
     ] = None,
-    speeds: Annotated[
-        str, typer.Option(metavar="X,...", help="Speeds of the replicas.")
-    ] = "1",
+    speeds: Annotated[str, typer.Option(metavar="X,...", help="Speeds of the replicas.")] = "1",
     bound: Annotated[
         float, typer.Option(min=0, help="Seconds of each trace to compute the bound for.")
     ] = 0.0,
@@ -209,7 +207,7 @@ def _run_frontier(plan: "Plan", json_file: Path | None, plots: Path | None) -> N
         write_plot(points, plots / "frontier.png")
 
 
-def _progress() -> Any:  # noqa: ANN401 - rich is imported on use
+def _progress() -> Any:
     from rich.console import Console
     from rich.progress import Progress
 

@@ -11,7 +11,7 @@ import numpy as np
 from headway.lab.bound import Effort, bound_per_s
 from headway.lab.mixes import MIXES, Mix
 from headway.lab.plot import new_axes, save
-from headway.sim import Fleet, Policy, PolicyKind, Report, simulate
+from headway.sim import Fleet, Policy, PolicyKind, Report, RequestClass, simulate
 from headway.sim.workload import NS_PER_S
 
 URGENT_QUANTILE: Final = 0.05
@@ -92,12 +92,11 @@ def policies(mix: Mix) -> Mapping[str, Policy]:
 
 
 def _tightest_ms(mix: Mix) -> float:
-    return min(
-        each.min_deadline_ms + URGENT_QUANTILE * ((each.max_deadline_ms or 0) - each.min_deadline_ms)
-        if each.max_deadline_ms
-        else each.min_deadline_ms
-        for each in mix.workload.classes
-    )
+    def early(each: RequestClass) -> float:
+        spread_ms = (each.max_deadline_ms or each.min_deadline_ms) - each.min_deadline_ms
+        return each.min_deadline_ms + URGENT_QUANTILE * spread_ms
+
+    return min(early(each) for each in mix.workload.classes)
 
 
 def run(plan: Plan, told: Callable[[str], None] | None = None) -> Iterator[Row]:

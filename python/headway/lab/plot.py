@@ -25,7 +25,7 @@ def new_axes(title: str, across: str, up: str) -> tuple[Any, Any]:
     return figure, axes
 
 
-def save(figure: Any, path: Path) -> None:  # noqa: ANN401 - matplotlib is optional
+def save(figure: Any, path: Path) -> None:
     """Writes a figure; the suffix chooses the format."""
     path.parent.mkdir(parents=True, exist_ok=True)
     figure.savefig(path, dpi=144)

@@ -127,7 +127,7 @@ def difference(before: Report, after: Report) -> list[tuple[str, float, float]]:
 
 
 def _flat(summary: Mapping[str, Any]) -> dict[str, float]:
-    flat = {}
+    flat: dict[str, float] = {}
     for name, value in summary.items():
         if isinstance(value, dict):
             flat |= {f"{name} {key}": float(each) for key, each in value.items()}

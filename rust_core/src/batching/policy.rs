@@ -217,6 +217,13 @@ impl ValuePolicy {
         }
     }
 
+    /// True if the floor for the largest will have time for it, whatever its key.
+    fn floor_serves(&self, item: &Item, room_ns: f64) -> bool {
+        let units = self.queue.large.total().units + item.units;
+        item.units as f64 >= self.large_units
+            && self.fleet.cost.slope_ns * units as f64 <= self.settings.large_share * room_ns
+    }
+
     /// Passes an arrival on to the shadows; of a fleet larger than theirs, only a share.
     fn feed_shadows(&mut self, arrival: Arrival, terms: &shed::Terms) {
         self.shadow_credit += self.shadow_share;
@@ -298,7 +305,8 @@ impl BatchPolicy for ValuePolicy {
         let is_shed = self.settings.shed_early
             && !self.queue.interactive.is_empty()
             && !self.is_doubtful(now_ns)
-            && self.shedder.refuses(&prospect, outlook.speed);
+            && self.shedder.refuses(&prospect, outlook.speed)
+            && !self.floor_serves(item, prospect.room_ns);
         if !is_shed {
             self.shedder.admit(standing.relative_key, terms.usual_ns(item.units));
         }
