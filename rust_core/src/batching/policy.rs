@@ -12,9 +12,7 @@ use super::select::{choose, Candidate, Terms};
 use super::settings::PolicySettings;
 use super::shadow::{Arrival, Quanta, ShadowFleet, MAX_DEVICES};
 use super::shed::{self, Shedder, Standing};
-use crate::batch::{
-    BatchPolicy, Fleet, Formed, Item, Lane, Limits, Outlook, Priority, Shed, Site,
-};
+use crate::batch::{BatchPolicy, Fleet, Formed, Item, Lane, Limits, Outlook, Priority, Shed, Site};
 use crate::check::to_ns;
 use crate::cost::Affine;
 
@@ -270,15 +268,9 @@ impl ValuePolicy {
     }
 
     fn place(&self, site: &Site) -> Place {
-        let cost = BatchCost::new(&site.expected, &site.judged)
-            .with_margin(self.fleet.cost.margin);
+        let cost = BatchCost::new(&site.expected, &site.judged).with_margin(self.fleet.cost.margin);
         let quantum_ns = self.quantum_for(site.speed);
-        Place {
-            ready_ns: site.ready_ns,
-            cost,
-            limits: site.limits,
-            quantum_ns,
-        }
+        Place { ready_ns: site.ready_ns, cost, limits: site.limits, quantum_ns }
     }
 }
 
@@ -396,15 +388,16 @@ impl BatchPolicy for ValuePolicy {
 
     fn next_hopeless_ns(&self, now_ns: i64) -> Option<i64> {
         let (last_start_ns, deadline_ns) = self.queue.next_due()?;
-        Some(if last_start_ns < now_ns { deadline_ns.max(now_ns) } else { last_start_ns + 1 })
+        let given_up_at_ns = last_start_ns.saturating_add(1);
+        let is_kept = last_start_ns < now_ns || self.is_doubtful(now_ns);
+        Some(if is_kept { deadline_ns.max(now_ns) } else { given_up_at_ns })
     }
 
     fn form(&mut self, site: &Site, out: &mut Vec<u32>) -> Formed {
         self.learn(site.now_ns);
         let place = self.place(site);
         gather(&self.queue, &place, [&self.floor_large, &self.floor_bulk], &mut self.candidates);
-        let terms =
-            Terms { cost: &place.cost, quantum_ns: place.quantum_ns, limits: place.limits };
+        let terms = Terms { cost: &place.cost, quantum_ns: place.quantum_ns, limits: place.limits };
         let Some(choice) = choose(&self.candidates, &terms, &mut self.taken) else {
             let limits = &site.limits;
             let too_large = |candidate: &&Candidate| {

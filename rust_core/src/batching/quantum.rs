@@ -3,9 +3,9 @@
 use std::collections::VecDeque;
 
 use super::mix::ArrivalMix;
+use super::shadow::{Arrival, Quanta, ShadowBank, ShadowFleet, SHADOWS};
 use super::shed::Standing;
 use crate::batch::Outlook;
-use super::shadow::{Arrival, Quanta, ShadowBank, ShadowFleet, SHADOWS};
 
 /// Arrivals that a score remembers: about what resolves a difference of 1 %.
 const MEMORY: f64 = 1500.0;

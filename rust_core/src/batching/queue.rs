@@ -135,7 +135,8 @@ impl Queue {
     #[must_use]
     pub fn next_due(&self) -> Option<(i64, i64)> {
         let Reverse((last_start_ns, handle)) = self.last_starts.peek()?;
-        let deadline_ns = self.get(*handle).map_or(*last_start_ns, |queued| queued.item.deadline_ns);
+        let deadline_ns =
+            self.get(*handle).map_or(*last_start_ns, |queued| queued.item.deadline_ns);
         Some((*last_start_ns, deadline_ns))
     }
 

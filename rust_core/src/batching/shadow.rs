@@ -6,8 +6,8 @@
 
 use super::cost::BatchCost;
 use super::index::Order;
-use super::shed::Standing;
 use super::select::{choose, Candidate, Terms, MAX_SKIPS};
+use super::shed::Standing;
 use crate::batch::{Limits, Outlook};
 use crate::rng::Rng;
 
@@ -234,10 +234,8 @@ impl ShadowBank {
             relative_key: arrival.relative_key,
             ahead: (requests, units),
         };
-        let outlook = Outlook {
-            free_in_ns: busy_ns / devices as f64,
-            speed: fleet.speeds.iter().sum(),
-        };
+        let outlook =
+            Outlook { free_in_ns: busy_ns / devices as f64, speed: fleet.speeds.iter().sum() };
         requests > 0.0 && refuse(&standing, &outlook)
     }
 
@@ -276,11 +274,8 @@ impl ShadowBank {
         let cost = fleet.cost.at_speed(fleet.speeds[device]);
         self.gather(at, now_ns, &cost, &fleet.limits);
         let shadow = &mut self.shadows[at];
-        let quantum_ns = if device < fleet.num_fast {
-            shadow.quanta.fast_ns
-        } else {
-            shadow.quanta.slow_ns
-        };
+        let quantum_ns =
+            if device < fleet.num_fast { shadow.quanta.fast_ns } else { shadow.quanta.slow_ns };
         let terms = Terms { cost: &cost, quantum_ns, limits: fleet.limits };
         let Some(choice) = choose(&self.candidates, &terms, &mut self.taken) else {
             return false;

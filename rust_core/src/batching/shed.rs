@@ -160,8 +160,7 @@ impl Shedder {
         let window_ns = (outlook.free_in_ns + (chances - 1.0) * batch_ns).max(0.0);
         let (requests, units) = standing.ahead;
         let ahead_ns = cost.of_many(requests, units, terms.quantum_ns, terms.max_requests);
-        let coming_ns =
-            self.forecast.overtaking_ns(standing.relative_key, window_ns, terms.tau_ns);
+        let coming_ns = self.forecast.overtaking_ns(standing.relative_key, window_ns, terms.tau_ns);
         let work_ns = ahead_ns + coming_ns;
         let room_ns = chances * batch_ns * outlook.speed;
         Prospect {

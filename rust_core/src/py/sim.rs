@@ -137,20 +137,14 @@ fn fleet(
 }
 
 #[allow(clippy::cast_possible_truncation)] // checked
-fn rival(
-    name: &str,
-    linger_ns: f64,
-    margin_ns: f64,
-    quantum_ns: f64,
-) -> Result<Rival, CoreError> {
+fn rival(name: &str, linger_ns: f64, margin_ns: f64, quantum_ns: f64) -> Result<Rival, CoreError> {
     let linger_ns = check::cost("linger_ns", linger_ns)? as i64;
     Ok(match name {
         "one_by_one" => Rival::OneByOne,
         "fixed_batch" => Rival::FixedBatch { linger_ns },
-        "earliest_deadline" => Rival::EarliestDeadline {
-            linger_ns,
-            margin_ns: check::cost("margin_ns", margin_ns)?,
-        },
+        "earliest_deadline" => {
+            Rival::EarliestDeadline { linger_ns, margin_ns: check::cost("margin_ns", margin_ns)? }
+        }
         "first_in_time" => Rival::FirstInTime,
         "shortest_first" => {
             Rival::ShortestFirst { quantum_ns: check::cost("quantum_ns", quantum_ns)? }
@@ -202,14 +196,8 @@ pub fn simulate(
     fixed_quantum_ns: Real,
 ) -> PyResult<SimReport> {
     let seed = seed.get("seed")?;
-    let device = device(
-        intercept_ns.0,
-        slope_ns.0,
-        noise.0,
-        max_requests.0,
-        max_rows.0,
-        max_units.0,
-    )?;
+    let device =
+        device(intercept_ns.0, slope_ns.0, noise.0, max_requests.0, max_rows.0, max_units.0)?;
     let fleet = fleet(device, speeds, &change_at_ns, &change_replicas, &change_speeds)?;
     let choice = if policy == "headway" {
         Choice::Headway(HeadwaySetup {
@@ -255,8 +243,7 @@ pub fn clairvoyant_bound(
     final_step_ns: Int,
     final_rounds: Int,
 ) -> PyResult<f64> {
-    let device =
-        device(intercept_ns.0, slope_ns.0, 0.0, max_requests.0, 0, max_units.0)?;
+    let device = device(intercept_ns.0, slope_ns.0, 0.0, max_requests.0, 0, max_units.0)?;
     let step = |name, value: Int| check::duration(name, value.0, 10_000);
     let rounds = |name, value: Int| {
         let count = check::count(name, value.0, 0, 100_000, "from 0 to 100000")?;

@@ -162,13 +162,7 @@ impl Scheduler {
         None
     }
 
-    fn admit(
-        &mut self,
-        now_ns: i64,
-        tenant: usize,
-        key: u64,
-        item: Item,
-    ) -> Result<u64, Verdict> {
+    fn admit(&mut self, now_ns: i64, tenant: usize, key: u64, item: Item) -> Result<u64, Verdict> {
         let request = Request { pool: key, item, state: State::Queued, attempts: 0 };
         let entered = self.live.insert(request);
         let entered = entered.and_then(|ticket| Some((ticket, self.live.slot(ticket)?)));

@@ -159,7 +159,8 @@ impl Pool {
     pub(super) fn tell_policy(&mut self) {
         let ends = TOLD_SPEEDS / 2;
         let middle = self.capacity_speeds.len().saturating_sub(TOLD_SPEEDS);
-        let fast = self.capacity_speeds.iter().rev().take(if middle > 0 { ends } else { TOLD_SPEEDS });
+        let fast =
+            self.capacity_speeds.iter().rev().take(if middle > 0 { ends } else { TOLD_SPEEDS });
         let mut speeds: Vec<f64> = fast.map(|&(steps, _)| f64::from(steps) / STEPS).collect();
         if middle > 0 {
             let slow = self.capacity_speeds.iter().take(ends);

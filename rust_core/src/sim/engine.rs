@@ -283,8 +283,7 @@ impl<'a, P: SimPolicy> Engine<'a, P> {
     fn dispatch(&mut self, now_ns: i64) {
         loop {
             self.members.clear();
-            if !self.state.free.iter().zip(&self.state.present).any(|(free, here)| *free && *here)
-            {
+            if !self.state.free.iter().zip(&self.state.present).any(|(free, here)| *free && *here) {
                 return;
             }
             let formed = self.policy.form(now_ns, &self.state, &mut self.members);

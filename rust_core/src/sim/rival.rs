@@ -95,7 +95,10 @@ impl<'a> RivalPolicy<'a> {
     }
 
     fn max_requests(&self) -> usize {
-        usize::try_from(self.device.max_requests).ok().filter(|most| *most > 0).unwrap_or(usize::MAX)
+        usize::try_from(self.device.max_requests)
+            .ok()
+            .filter(|most| *most > 0)
+            .unwrap_or(usize::MAX)
     }
 
     /// When the rule wants its next batch, if not at once.
@@ -162,8 +165,7 @@ impl<'a> RivalPolicy<'a> {
                 continue;
             }
             self.remove(at);
-            (units, rows, due_ns) =
-                (units + next.units, rows + next.rows, due_ns.min(next.due_ns));
+            (units, rows, due_ns) = (units + next.units, rows + next.rows, due_ns.min(next.due_ns));
             members.push(next.id);
         }
         units
@@ -219,8 +221,7 @@ impl SimPolicy for RivalPolicy<'_> {
     }
 
     fn wake_at_ns(&self, now_ns: i64) -> Option<i64> {
-        let waits =
-            matches!(self.rival, Rival::FixedBatch { .. } | Rival::EarliestDeadline { .. });
+        let waits = matches!(self.rival, Rival::FixedBatch { .. } | Rival::EarliestDeadline { .. });
         let idle = self.free_at_ns <= now_ns as f64;
         (waits && idle && !self.queue.is_empty()).then(|| self.flush_at_ns())
     }
