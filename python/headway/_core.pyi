@@ -63,7 +63,8 @@ class RefusalReason:
     QUEUE_FULL: RefusalReason
     """The pool's queue is at its bound."""
     OVERLOADED: RefusalReason
-    """Shed: device time is worth more elsewhere, or the scheduler's own table is full."""
+    """Shed: it would not be served in time, or the scheduler's own table is full. Shed early,
+    `Verdict.needed` is the work ahead of it and `available` the device time left for it, ns."""
     DEADLINE_UNREACHABLE: RefusalReason
     """It could not finish in time even if it ran now."""
     DEADLINE_EXPIRED: RefusalReason
@@ -287,6 +288,25 @@ class Scheduler:
         prior_slope_ns: float,
     ) -> int:
         """Adds the queue of one model version, with its prior cost of a batch."""
+    def set_policy(
+        self,
+        pool: int,
+        *,
+        alpha: float = 0.5,
+        large_share: float = 0.0,
+        bulk_share: float = 0.05,
+        priority_weights: Sequence[float] = (4.0, 1.0, 0.25),
+        shed_early: bool = True,
+    ) -> None:
+        """Sets how a pool forms batches and what it refuses; docs/goodput.md says what each costs.
+
+        Args:
+          alpha: a request's value is weight * units**alpha; in [0, 1], collapses above 0.7.
+          large_share: device time kept for the largest tenth while they wait, in [0, 0.5].
+          bulk_share: device time of the bulk lane while interactive work waits, in [0, 0.5].
+          priority_weights: factors of critical, standard and sheddable, each above 0.
+          shed_early: refuse on arrival what will not be served.
+        """
     def remove_pool(self, now_ns: int, pool: int) -> list[int]:
         """Removes a pool; returns the tickets that were in it. Its replicas must be gone."""
     def add_replica(
@@ -387,7 +407,8 @@ class Scheduler:
         If it is executing, its slot in the batch is dead weight until the worker drops it.
         """
     def expire(self, now_ns: int) -> list[Ended]:
-        """Ends every request whose deadline is at or before `now_ns`. O(k log n)."""
+        """Ends every request whose deadline is at or before `now_ns`, and every queued one that no
+        replica can serve in time any more. O(pools + k log n)."""
     def next_event_ns(self) -> int | None:
         """Next instant at which time alone gives `expire` or `form_batch` something to do.
 
@@ -786,3 +807,159 @@ class StepScheduler:
     @property
     def num_frames(self) -> int: ...
     def __copy__(self) -> Self: ...
+
+@final
+class Trace:
+    """Arrivals for `simulate`, column by column, in order of time.
+
+    Raises ValueError for columns of unequal length, times out of order or values out of range.
+    """
+
+    def __init__(
+        self,
+        *,
+        duration_ns: int,
+        at_ns: Sequence[int],
+        units: Sequence[int],
+        rows: Sequence[int],
+        deadline_ns: Sequence[int],
+        classes: Sequence[int],
+        lanes: Sequence[int],
+        priorities: Sequence[int],
+        tenants: Sequence[int],
+        weights: Sequence[float],
+        cancel_after_ns: Sequence[int],
+    ) -> None: ...
+    @staticmethod
+    def draw(
+        *,
+        seed: int,
+        duration_ns: int,
+        rate_from_ns: Sequence[int],
+        rates_per_s: Sequence[float],
+        burst_on_ns: float,
+        burst_off_ns: float,
+        burst_off_ratio: float,
+        log_units_mean: float,
+        log_units_spread: float,
+        min_units: int,
+        max_units: int,
+        class_shares: Sequence[float],
+        class_min_deadlines_ns: Sequence[int],
+        class_max_deadlines_ns: Sequence[int],
+        class_weights: Sequence[float],
+        class_lanes: Sequence[int],
+        class_priorities: Sequence[int],
+        tenants: int,
+        cancel_share: float,
+        cancel_mean_ns: float,
+        max_rows: int,
+    ) -> Trace:
+        """Draws arrivals; the same arguments give the same trace. See `headway.sim.Workload`."""
+    def head(self, until_ns: int) -> Trace:
+        """The part before `until_ns`."""
+    def __len__(self) -> int: ...
+    @property
+    def duration_ns(self) -> int: ...
+    @property
+    def at_ns(self) -> list[int]: ...
+    @property
+    def units(self) -> list[int]: ...
+    @property
+    def rows(self) -> list[int]: ...
+    @property
+    def deadline_ns(self) -> list[int]:
+        """Relative to the arrival."""
+    @property
+    def classes(self) -> list[int]: ...
+    @property
+    def lanes(self) -> list[int]: ...
+    @property
+    def priorities(self) -> list[int]: ...
+    @property
+    def tenants(self) -> list[int]: ...
+    @property
+    def weights(self) -> list[float]: ...
+    @property
+    def cancel_after_ns(self) -> list[int]:
+        """Relative to the arrival; -1 for never."""
+
+@final
+class SimReport:
+    """What became of each request of a trace; lists run in its order."""
+
+    @property
+    def fates(self) -> bytes:
+        """0 unfinished, 1 on time, 2 late, 3 refused on arrival, 4 dropped, 5 cancelled."""
+    @property
+    def ended_at_ns(self) -> list[int]: ...
+    @property
+    def batch_sizes(self) -> list[int]:
+        """Members of its batch; 0 for none."""
+    @property
+    def num_batches(self) -> int: ...
+    @property
+    def busy_ns(self) -> float:
+        """Device time spent, over all replicas."""
+    @property
+    def stats(self) -> PoolStats | None:
+        """The scheduler's pool at the end; None for a rival."""
+
+def simulate(
+    trace: Trace,
+    *,
+    policy: str,
+    seed: int,
+    intercept_ns: float,
+    slope_ns: float,
+    noise: float,
+    max_requests: int,
+    max_rows: int,
+    max_units: int,
+    speeds: Sequence[float],
+    change_at_ns: Sequence[int],
+    change_replicas: Sequence[int],
+    change_speeds: Sequence[float],
+    linger_ns: float,
+    margin_ns: float,
+    quantum_ns: float,
+    prior_intercept_ns: float,
+    prior_slope_ns: float,
+    learns: bool,
+    max_queued_requests: int,
+    alpha: float,
+    large_share: float,
+    bulk_share: float,
+    priority_weights: Sequence[float],
+    shed_early: bool,
+    fixed_quantum_ns: float,
+) -> SimReport:
+    """Simulates a scheduler over a trace, event by event. See `headway.sim.simulate`.
+
+    Args:
+      policy: "headway" for this module's `Scheduler`, or a rival: "one_by_one", "fixed_batch",
+        "earliest_deadline", "first_in_time", "shortest_first".
+      noise: durations vary evenly within this ratio either way.
+      speeds: one a replica; a changed speed of 0 takes the replica away.
+      linger_ns, margin_ns, quantum_ns: of those rivals that have them.
+      learns: False keeps the prior cost.
+
+    Runs without the GIL. Raises ValueError for a value out of range.
+    """
+
+def clairvoyant_bound(
+    trace: Trace,
+    *,
+    intercept_ns: float,
+    slope_ns: float,
+    max_requests: int,
+    max_units: int,
+    search_step_ns: int,
+    search_rounds: int,
+    final_step_ns: int,
+    final_rounds: int,
+) -> float:
+    """Weight that no scheduler of one device could exceed, even one that knows the future.
+
+    Holds at any effort; finer steps and more rounds bring it down. Runs without the GIL.
+    """

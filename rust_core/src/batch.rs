@@ -1,4 +1,5 @@
 //! What a batch policy is asked, and what it answers. The scheduler knows nothing else of it.
+use crate::batching::settings::PolicySettings;
 use crate::check::to_ns;
 use crate::cost::Affine;
 
@@ -108,6 +109,39 @@ pub enum BatchReason {
     Oversized = 7,
 }
 
+/// The fleet that serves a queue.
+#[derive(Debug, Clone, Copy)]
+pub struct Fleet<'a> {
+    /// Speeds of the replicas, fastest first; of a large fleet the fastest and the slowest.
+    pub speeds: &'a [f64],
+    /// Sum of the speeds of all replicas.
+    pub total_speed: f64,
+    /// Largest limits of one batch.
+    pub limits: Limits,
+    /// Expected device time at speed 1, for units as estimated.
+    pub expected: Affine,
+    /// Device time at speed 1 that deadlines are judged by.
+    pub judged: Affine,
+}
+
+/// When the fleet can take more.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Outlook {
+    /// Mean time until a replica is free; idle ones count as 0.
+    pub free_in_ns: f64,
+    /// Sum of the replicas' speeds.
+    pub speed: f64,
+}
+
+/// A request that a policy does not want, since it would not be served in time.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Shed {
+    /// Time in which the work ahead of it would be done, and until when asking again is idle.
+    pub clear_ns: f64,
+    /// Device time, over the fleet, before its last chance.
+    pub room_ns: f64,
+}
+
 /// A policy's answer.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Formed {
@@ -132,6 +166,31 @@ pub trait BatchPolicy: std::fmt::Debug + Send {
     /// Queues a request. O(log n).
     fn insert(&mut self, now_ns: i64, slot: u32, item: &Item);
 
+    /// Judges an arrival before it is queued; `Some` if it will not be served in time.
+    ///
+    /// Called once for each request, also for one that is refused. O(log n).
+    fn judge(&mut self, _now_ns: i64, _item: &Item, _outlook: &Outlook) -> Option<Shed> {
+        None
+    }
+
+    /// Takes in what an operator set; a policy without settings ignores it.
+    fn configure(&mut self, _settings: &PolicySettings) {}
+
+    /// Takes in that the fleet or what is known of its cost has changed.
+    fn set_fleet(&mut self, _fleet: &Fleet<'_>) {}
+
+    /// Takes in that a batch ended well after `device_ns` at speed 1; 0 if that is not known.
+    /// `is_changed` says that the cost model found the device to be another than before.
+    fn observe(&mut self, _now_ns: i64, _device_ns: f64, _is_changed: bool) {}
+
+    /// Takes out requests that no replica can serve in time any more, and appends their slots.
+    fn take_hopeless(&mut self, _now_ns: i64, _out: &mut Vec<u32>) {}
+
+    /// Next instant at which `take_hopeless` may have some.
+    fn next_hopeless_ns(&self, _now_ns: i64) -> Option<i64> {
+        None
+    }
+
     /// Takes a queued request out; `item` as it was inserted. O(log n).
     fn remove(&mut self, slot: u32, item: &Item);
 
@@ -155,5 +214,5 @@ pub trait BatchPolicy: std::fmt::Debug + Send {
 /// The policy of new pools.
 #[must_use]
 pub fn default_policy() -> Box<dyn BatchPolicy> {
-    Box::new(crate::edf_policy::EdfPolicy::new())
+    Box::new(crate::batching::policy::ValuePolicy::new(PolicySettings::default(), 0))
 }

@@ -123,13 +123,16 @@ impl CostModel {
     }
 
     /// Learns from a batch of `units` >= 1 that took `device_ns`; 0 or less teaches nothing. O(64).
-    pub fn observe(&mut self, units: u64, device_ns: f64) {
+    ///
+    /// True if it concludes that the device is not what it was.
+    pub fn observe(&mut self, units: u64, device_ns: f64) -> bool {
         if device_ns <= 0.0 || units == 0 {
-            return;
+            return false;
         }
+        let mut is_changed = false;
         let mut counted_ns = device_ns;
         if self.is_fitted() {
-            self.notice(units, device_ns);
+            is_changed = self.notice(units, device_ns);
             let predicted = self.fit.at(units).max(1.0);
             counted_ns = device_ns.clamp(predicted / MAX_SURPRISE, predicted * MAX_SURPRISE);
         }
@@ -138,6 +141,7 @@ impl CostModel {
         if self.is_fitted() {
             self.fit = self.sums.solve(self.fit.unit_ns);
         }
+        is_changed
     }
 
     /// True once the fit has replaced the prior.
@@ -183,8 +187,9 @@ impl CostModel {
         self.observations
     }
 
-    /// Records how far off a prediction was, and rescales the fit if the device has changed.
-    fn notice(&mut self, units: u64, device_ns: f64) {
+    /// Records how far off a prediction was, and rescales the fit if the device has changed; true
+    /// if it did.
+    fn notice(&mut self, units: u64, device_ns: f64) -> bool {
         let ratio = self.ratio(units, device_ns);
         let tolerated = STEP_RATIO.max(STEP_ERRORS * self.residuals.mean_distance());
         if (ratio - 1.0).abs() <= tolerated || self.run_is_slow != (ratio > 1.0) {
@@ -196,7 +201,7 @@ impl CostModel {
         }
         if self.run.len() < STEP_RUN {
             self.residuals.push(ratio - 1.0);
-            return;
+            return false;
         }
         let logs = self.run.iter().map(|&(units, device_ns)| self.ratio(units, device_ns).ln());
         let step = (logs.sum::<f64>() / self.run.len() as f64).exp();
@@ -204,6 +209,7 @@ impl CostModel {
         self.fit = self.fit.scaled(step, 1.0);
         self.residuals.clear();
         self.run.clear();
+        true
     }
 
     fn ratio(&self, units: u64, device_ns: f64) -> f64 {

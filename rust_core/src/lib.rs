@@ -5,6 +5,7 @@
 #![cfg_attr(not(feature = "python"), forbid(unsafe_code))]
 
 pub mod batch;
+pub mod batching;
 pub mod bucket;
 pub mod check;
 pub mod cost;
@@ -21,6 +22,7 @@ pub mod p2c;
 pub mod residual;
 pub mod rng;
 pub mod scheduler;
+pub mod sim;
 pub mod slab;
 pub mod tree;
 

@@ -107,6 +107,12 @@ impl<T> Slab<T> {
         Some(value)
     }
 
+    /// Slots in use and their values, by slot, to change.
+    pub fn iter_mut(&mut self) -> impl Iterator<Item = (u32, &mut T)> {
+        let entries = (0u32..).zip(&mut self.entries);
+        entries.filter_map(|(slot, entry)| Some((slot, entry.value.as_mut()?)))
+    }
+
     /// Slots in use and their values, by slot.
     pub fn iter(&self) -> impl Iterator<Item = (u32, &T)> {
         (0u32..).zip(&self.entries).filter_map(|(slot, entry)| Some((slot, entry.value.as_ref()?)))

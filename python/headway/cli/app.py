@@ -9,6 +9,8 @@ from headway.cli import (
     gateway,
     infer,
     key,
+    lab,
+    lab_dispatch,
     loadtest,
     operate,
     rollout,
@@ -62,6 +64,8 @@ app.add_typer(rollout.rollouts, name="rollout", rich_help_panel=OPERATE)
 app.command(name="verify-rollout", epilog=verify_rollout.EPILOG, rich_help_panel=OPERATE)(
     verify_rollout.verify_rollout
 )
+lab_dispatch.register(lab.lab)
+app.add_typer(lab.lab, name="lab", rich_help_panel=USE)
 app.add_typer(config, name="config", rich_help_panel=SET_UP)
 app.add_typer(key.keys, name="key", rich_help_panel=SET_UP)
 app.command(rich_help_panel=SET_UP)(version.version)

@@ -16,7 +16,9 @@ mod histogram;
 mod lock;
 mod rng;
 mod scheduler;
+mod sim;
 mod stats;
+mod trace;
 mod verdict;
 
 use pyo3::prelude::*;
@@ -49,7 +51,11 @@ mod core {
     #[pymodule_export]
     use super::scheduler::Scheduler;
     #[pymodule_export]
+    use super::sim::{clairvoyant_bound, simulate, SimReport};
+    #[pymodule_export]
     use super::stats::{PoolStats, ReplicaStats};
+    #[pymodule_export]
+    use super::trace::Trace;
     #[pymodule_export]
     use super::verdict::Verdict;
 

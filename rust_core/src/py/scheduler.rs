@@ -86,6 +86,36 @@ impl Scheduler {
         Ok(self.0.hold().add_pool(max_queued_requests.0, max_queued_units.0, prior)?)
     }
 
+    #[allow(clippy::too_many_arguments, clippy::needless_pass_by_value)] // the contract's keywords
+    #[pyo3(
+        signature = (
+            pool, *, alpha = Real(0.5), large_share = Real(0.0), bulk_share = Real(0.05),
+            priority_weights = vec![4.0, 1.0, 0.25],
+            shed_early = true
+        ),
+        text_signature = "(pool, *, alpha=0.5, large_share=0.0, bulk_share=0.05, \
+                          priority_weights=(4.0, 1.0, 0.25), shed_early=True)"
+    )]
+    fn set_policy(
+        &self,
+        pool: Int,
+        alpha: Real,
+        large_share: Real,
+        bulk_share: Real,
+        priority_weights: Vec<f64>,
+        shed_early: bool,
+    ) -> PyResult<()> {
+        let settings = super::sim::settings(
+            alpha.0,
+            large_share.0,
+            bulk_share.0,
+            &priority_weights,
+            shed_early,
+            0.0,
+        )?;
+        Ok(self.0.hold().set_policy(pool.0, &settings)?)
+    }
+
     fn remove_pool(&self, now_ns: Int, pool: Int) -> PyResult<Vec<u64>> {
         Ok(self.0.hold().remove_pool(now_ns.0, pool.0)?)
     }

@@ -1,6 +1,7 @@
 //! Whether a request is taken in.
 use crate::batch::Item;
 use crate::bucket::Quota;
+use crate::check::to_ns;
 use crate::error::CoreError;
 use crate::hash::split_point;
 
@@ -18,7 +19,7 @@ impl Scheduler {
     /// Admits a request, or refuses it; a refusal costs the tenant nothing.
     ///
     /// The order of the steps is quota, version, expiry, capacity, size, queue bounds, deadline,
-    /// and the bound on live requests. The bucket is asked first and charged last. O(log n).
+    /// the bound on live requests, and what the policy expects. The bucket is asked first and charged last. O(log n).
     ///
     /// # Errors
     /// A bad argument or an unknown handle.
@@ -34,7 +35,39 @@ impl Scheduler {
         if let Some(verdict) = self.refuse_by_pool(now_ns, key, &demand) {
             return Ok(Err(verdict));
         }
-        Ok(self.admit(now_ns, tenant, key, &demand))
+        let item = self.item(now_ns, &demand);
+        if let Some(verdict) = self.shed(now_ns, key, &item) {
+            return Ok(Err(verdict));
+        }
+        Ok(self.admit(now_ns, tenant, key, item))
+    }
+
+    fn item(&self, now_ns: i64, demand: &Demand) -> Item {
+        Item {
+            units: demand.units,
+            rows: demand.rows,
+            deadline_ns: demand.deadline_ns,
+            arrived_ns: now_ns,
+            order: self.next_order,
+            weight: demand.weight,
+            lane: demand.lane,
+            priority: demand.priority,
+            max_companions: u64::MAX,
+        }
+    }
+
+    /// Refuses what the policy does not expect to serve in time.
+    fn shed(&mut self, now_ns: i64, key: u64, item: &Item) -> Option<Verdict> {
+        let pool = self.pool_mut(key)?;
+        let outlook = pool.outlook(now_ns);
+        let shed = pool.policy.judge(now_ns, item, &outlook)?;
+        Some(Verdict {
+            reason: RefusalReason::Overloaded,
+            pool: signed(key),
+            retry_after_ns: to_ns(shed.clear_ns).max(MIN_RETRY_NS),
+            needed: to_ns(shed.clear_ns * outlook.speed),
+            available: to_ns(shed.room_ns),
+        })
     }
 
     fn tenant_index(&self, tenant: i64) -> Result<usize, CoreError> {
@@ -129,24 +162,7 @@ impl Scheduler {
         None
     }
 
-    fn admit(
-        &mut self,
-        now_ns: i64,
-        tenant: usize,
-        key: u64,
-        demand: &Demand,
-    ) -> Result<u64, Verdict> {
-        let item = Item {
-            units: demand.units,
-            rows: demand.rows,
-            deadline_ns: demand.deadline_ns,
-            arrived_ns: now_ns,
-            order: self.next_order,
-            weight: demand.weight,
-            lane: demand.lane,
-            priority: demand.priority,
-            max_companions: u64::MAX,
-        };
+    fn admit(&mut self, now_ns: i64, tenant: usize, key: u64, item: Item) -> Result<u64, Verdict> {
         let request = Request { pool: key, item, state: State::Queued, attempts: 0 };
         let entered = self.live.insert(request);
         let entered = entered.and_then(|ticket| Some((ticket, self.live.slot(ticket)?)));
@@ -157,7 +173,7 @@ impl Scheduler {
             pool.enqueue(now_ns, slot, &item);
         }
         if let Some(bucket) = self.tenants.get_mut(tenant) {
-            bucket.take(now_ns, demand.units);
+            bucket.take(now_ns, item.units);
         }
         Ok(ticket)
     }

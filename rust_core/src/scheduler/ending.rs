@@ -15,7 +15,8 @@ impl Scheduler {
         Ok(slot.and_then(|slot| self.finish(slot)))
     }
 
-    /// Ends every request whose deadline is at or before `now_ns`, earliest first. O(k log n).
+    /// Ends every request whose deadline is at or before `now_ns`, earliest first, and every
+    /// queued one that no replica can serve in time any more. O(pools + k log n).
     ///
     /// # Errors
     /// A bad instant.
@@ -26,7 +27,20 @@ impl Scheduler {
             let Some(one) = self.finish(slot) else { break };
             ended.push(one);
         }
+        for slot in self.hopeless(now_ns) {
+            ended.extend(self.finish(slot));
+        }
         Ok(ended)
+    }
+
+    fn hopeless(&mut self, now_ns: i64) -> Vec<u32> {
+        let mut slots = Vec::new();
+        for (_, pool) in self.pools.iter_mut() {
+            if pool.queued.requests > 0 {
+                pool.policy.take_hopeless(now_ns, &mut slots);
+            }
+        }
+        slots
     }
 
     /// The only way out: takes a request from wherever it is.

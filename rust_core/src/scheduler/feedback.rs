@@ -61,7 +61,9 @@ impl Scheduler {
             return;
         };
         if is_timed && is_whole {
-            pool.learn(replica, dispatch.units, counted, device_ns);
+            pool.learn(now_ns, replica, dispatch.units, counted, device_ns);
+        } else {
+            pool.policy.observe(now_ns, 0.0, false);
         }
     }
 

@@ -33,7 +33,9 @@ impl Scheduler {
     pub fn next_event_ns(&self) -> Option<i64> {
         let deadline = self.deadlines.peek().map(|due| due.0);
         let pools = self.pools.iter().filter(|(_, pool)| pool.queued.requests > 0);
-        let awaited = pools.flat_map(|(_, pool)| [rest_ends_ns(pool), probe_due_ns(pool)]);
+        let hopeless_ns = |pool: &Pool| pool.policy.next_hopeless_ns(self.now_ns);
+        let awaited =
+            pools.flat_map(|(_, pool)| [rest_ends_ns(pool), probe_due_ns(pool), hopeless_ns(pool)]);
         // What is not in the future was possible already at the last call.
         let awaited = awaited.flatten().filter(|&at_ns| at_ns > self.now_ns).min();
         deadline.into_iter().chain(awaited).min()

@@ -1,4 +1,5 @@
 //! Registration: rare calls that change what there is.
+use crate::batching::settings::PolicySettings;
 use crate::bucket::TokenBucket;
 use crate::check;
 use crate::cost::Affine;
@@ -105,6 +106,19 @@ impl Scheduler {
         let key = self.pools.insert(Pool::new(prior, requests, units));
         let expected = "one of at most 2**24";
         key.map(signed).ok_or_else(|| CoreError::argument("pool", "one more", expected))
+    }
+
+    /// Sets how a pool forms its batches and what it refuses.
+    ///
+    /// # Errors
+    /// An unknown pool or a setting out of range.
+    pub fn set_policy(&mut self, pool: i64, settings: &PolicySettings) -> Result<(), CoreError> {
+        let slot = self.pool_slot(pool)?;
+        settings.check()?;
+        if let Some(pool) = self.pools.at_mut(slot) {
+            pool.policy.configure(settings);
+        }
+        Ok(())
     }
 
     /// Removes a pool and ends what was in it; returns the tickets, in order of their slots.

@@ -78,17 +78,17 @@ def test_small_ones_pass_a_large_one_that_does_not_fit() -> None:
     assert fleet.batch().tickets == [large]
 
 
-def test_nobody_joins_who_would_make_another_late() -> None:
+def test_nobody_is_in_a_batch_that_would_be_late_for_it() -> None:
     fleet = Fleet()
     fleet.replica()
     fleet.teach()
     urgent = fleet.ticket(units=100, slack=exact_ns(250))
-    joins = fleet.ticket(units=100, slack=SECOND)
-    fleet.ticket(units=100, slack=SECOND)
+    relaxed = [fleet.ticket(units=100, slack=SECOND) for _ in range(2)]
     batch = fleet.batch()
-    assert batch.tickets == [urgent, joins]
+    assert batch.tickets == relaxed, "two answers in time for the price of one"
     assert batch.reason == BatchReason.DEADLINE
     assert min(batch.slack_ns) > 0
+    assert fleet.core.pool_of(urgent) == fleet.pool
 
 
 def test_what_became_infeasible_in_the_queue_is_not_run() -> None:
@@ -110,6 +110,7 @@ def test_what_became_infeasible_in_the_queue_is_not_run() -> None:
 
 def test_many_hopeless_ones_do_not_hide_a_feasible_one() -> None:
     fleet = Fleet(max_queued_requests=10_000)
+    fleet.core.set_policy(fleet.pool, shed_early=False)
     fleet.replica()
     fleet.teach()
     fleet.ticket(units=4_000)
@@ -151,30 +152,29 @@ class TestLanes:
             batch = fleet.batch()
             led_by_bulk.append(batch.tickets[0] <= (1 << 24) + 399)
             fleet.run(batch)
-        # A batch of 400 units takes 26.8 ms: patience of a second is 38 batches.
+        # One bulk request is a quarter of a batch; 5 % of device time is one in five batches.
         turns = [index for index, led in enumerate(led_by_bulk) if led]
         gaps = [later - earlier for earlier, later in pairwise(turns)]
-        assert len(turns) >= 9
-        assert set(gaps) == {38}
+        assert len(turns) >= 75
+        assert set(gaps) == {5}
 
-    def test_bulk_leads_at_most_one_batch_of_eight(self) -> None:
+    def test_bulk_gets_one_batch_of_twenty(self) -> None:
         fleet = Fleet(max_queued_requests=10_000)
         fleet.replica(max_requests=1)
         bulk = {fleet.ticket(lane=2, slack=3_600 * SECOND) for _ in range(100)}
         interactive_between = []
         count = 0
-        for _ in range(80):
+        for _ in range(200):
             fleet.ticket(lane=1, slack=3_600 * SECOND)
             batch = fleet.batch()
-            # So slow that bulk work is always out of patience.
-            fleet.run(batch, 2 * SECOND)
+            fleet.run(batch)
             if batch.tickets[0] in bulk:
                 interactive_between.append(count)
                 count = 0
             else:
                 count += 1
         assert len(interactive_between) >= 9
-        assert set(interactive_between[1:]) == {7}
+        assert set(interactive_between[1:]) == {19}
 
 
 class TestUnlikeLimits:

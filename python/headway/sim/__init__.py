@@ -1,0 +1,30 @@
+"""A simulator of gateway and fleet that drives the production scheduler.
+
+Draw a workload (or read a recorded trace), describe a fleet, and run a policy over it::
+
+    trace = Workload.reference(rate_per_s=260).draw(seed=1)
+    report = simulate(trace, Fleet(), Policy())
+    report.summary()["goodput_per_s"]
+"""
+
+from headway.sim.fleet import Device, Fleet, SpeedChange
+from headway.sim.policy import Policy, PolicyKind
+from headway.sim.report import Fate, Report
+from headway.sim.run import simulate
+from headway.sim.workload import Bursts, RateStep, RequestClass, Sizes, Workload
+
+__all__ = [
+    "Bursts",
+    "Device",
+    "Fate",
+    "Fleet",
+    "Policy",
+    "PolicyKind",
+    "RateStep",
+    "Report",
+    "RequestClass",
+    "Sizes",
+    "SpeedChange",
+    "Workload",
+    "simulate",
+]

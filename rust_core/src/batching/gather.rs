@@ -1,0 +1,90 @@
+//! Which queued requests a batch is chosen from.
+
+use super::cost::BatchCost;
+use super::floor::Floor;
+use super::index::{Entry, KeyIndex};
+use super::queue::Queue;
+use super::select::{Candidate, MAX_SKIPS};
+use crate::batch::Limits;
+
+/// Most candidates of one batch, whatever its limit.
+pub const MAX_CANDIDATES: usize = 4096;
+/// Further candidates looked at, so that misfits do not hide those behind them.
+const EXTRA_CANDIDATES: usize = 4 * MAX_SKIPS;
+/// Further entries looked at that can no longer be served.
+const MAX_SCAN: usize = 4096;
+
+/// The replica that a batch is for, as far as candidates depend on it.
+#[derive(Clone, Copy, Debug)]
+pub struct Place {
+    /// When the device could begin.
+    pub ready_ns: i64,
+    /// Cost there.
+    pub cost: BatchCost,
+    /// What it takes.
+    pub limits: Limits,
+    /// Longest batch wanted.
+    pub quantum_ns: f64,
+}
+
+/// Collects candidates: first what the floors owe, then the interactive lane in key order, then the
+/// bulk lane.
+pub fn gather(queue: &Queue, place: &Place, floors: [&Floor; 2], out: &mut Vec<Candidate>) {
+    out.clear();
+    for (index, floor) in [&queue.large, &queue.bulk].into_iter().zip(floors) {
+        gather_owed(queue, index, place, floor.owed_ns(), out);
+    }
+    let owed = out.len();
+    let most = usize::try_from(place.limits.requests)
+        .unwrap_or(MAX_CANDIDATES)
+        .saturating_add(EXTRA_CANDIDATES)
+        .min(MAX_CANDIDATES);
+    // What is hopeless but not yet ended must not make a batch cost more than a bounded scan.
+    let entries = queue.interactive.iter().chain(queue.bulk.iter()).take(most + MAX_SCAN);
+    for entry in entries {
+        if out.len() >= most + owed {
+            break;
+        }
+        if out[..owed].iter().any(|other| other.handle == entry.handle) {
+            continue;
+        }
+        let Some(candidate) = candidate(queue, entry, place) else { continue };
+        if candidate.slack_ns >= place.cost.of(entry.units) * place.cost.margin {
+            out.push(candidate);
+        }
+    }
+}
+
+/// Adds what a floor owes, best key first.
+fn gather_owed(
+    queue: &Queue,
+    index: &KeyIndex,
+    place: &Place,
+    owed_ns: f64,
+    out: &mut Vec<Candidate>,
+) {
+    let mut left_ns = owed_ns;
+    for entry in index.iter().take(MAX_SKIPS) {
+        let run_ns = place.cost.slope_ns * entry.units as f64;
+        if run_ns > left_ns || out.iter().any(|other| other.handle == entry.handle) {
+            continue;
+        }
+        let Some(candidate) = candidate(queue, entry, place) else { continue };
+        if candidate.slack_ns >= place.cost.of(entry.units) * place.cost.margin {
+            left_ns -= run_ns;
+            out.push(Candidate { is_owed: true, ..candidate });
+        }
+    }
+}
+
+fn candidate(queue: &Queue, entry: &Entry, place: &Place) -> Option<Candidate> {
+    let item = &queue.get(entry.handle)?.item;
+    Some(Candidate {
+        slack_ns: item.deadline_ns as f64 - place.ready_ns as f64,
+        units: entry.units,
+        rows: item.rows,
+        max_companions: item.max_companions,
+        is_owed: false,
+        handle: entry.handle,
+    })
+}

@@ -1,0 +1,231 @@
+//! The batch-length quantum, learned by shadows that try others on the live arrivals.
+
+use std::collections::VecDeque;
+
+use super::mix::ArrivalMix;
+use super::shadow::{Arrival, Quanta, ShadowBank, ShadowFleet, SHADOWS};
+use super::shed::Standing;
+use crate::batch::Outlook;
+
+/// Arrivals that a score remembers: about what resolves a difference of 1 %.
+const MEMORY: f64 = 1500.0;
+/// Arrivals before scores are trusted.
+const WARM_UP: u64 = 375;
+/// Shortest time between two choices.
+const CHOOSE_EVERY_NS: i64 = 500_000_000;
+/// The incumbent is kept unless beaten by this much.
+const INCUMBENT_BONUS: f64 = 1.002;
+/// Shadow 0, the safe one, is left only for a clear gain, and returned to for a small one.
+const LEAVE_SAFE: f64 = 1.01;
+const RETURN_SAFE: f64 = 1.005;
+/// Share of the scores that survives when the device turns out to be another.
+const KEEP_AFTER_SHIFT: f64 = 0.05;
+/// Around the incumbent, and itself.
+const NEIGHBOURS: [f64; 5] = [0.85, 0.93, 1.0, 1.07, 1.18];
+/// Arrivals kept back for the next batch, and when an arrival starts to pay for old ones.
+const MAX_PENDING: usize = 64;
+const LEFT: f64 = 2.0;
+/// Quanta that differ by less than this ratio are taken for the same.
+const SAME_PLACE: f64 = 0.02;
+
+/// Learns the quantum of one model version.
+#[derive(Clone, Debug)]
+pub struct QuantumLearner {
+    bank: ShadowBank,
+    pending: VecDeque<Arrival>,
+    chosen: Quanta,
+    safe: bool,
+    started_at_ns: Option<i64>,
+    choose_at_ns: i64,
+}
+
+impl QuantumLearner {
+    /// A learner that has seen nothing.
+    #[must_use]
+    pub fn new(seed: u64) -> Self {
+        Self {
+            bank: ShadowBank::new(seed),
+            pending: VecDeque::with_capacity(MAX_PENDING),
+            chosen: Quanta::default(),
+            safe: true,
+            started_at_ns: None,
+            choose_at_ns: 0,
+        }
+    }
+
+    /// The quanta in force; zero before the first choice.
+    #[must_use]
+    pub fn quanta(&self) -> Quanta {
+        self.chosen
+    }
+
+    /// What the shadows score now, for those who ask why.
+    #[must_use]
+    pub fn scores(&self) -> [(Quanta, f64); SHADOWS] {
+        let (quanta, scores) = (self.bank.quanta(), self.bank.scores());
+        std::array::from_fn(|at| (quanta[at], scores[at]))
+    }
+
+    /// Notes an arrival. O(1) amortised over the batches, which do the work.
+    pub fn arrive(
+        &mut self,
+        arrival: Arrival,
+        fleet: &ShadowFleet,
+        refuse: impl Fn(&Standing, &Outlook) -> bool,
+    ) {
+        self.started_at_ns.get_or_insert(arrival.at_ns);
+        self.pending.push_back(arrival);
+        if self.pending.len() >= MAX_PENDING {
+            for _ in 0..2 {
+                self.feed_one(fleet, &refuse);
+            }
+        }
+    }
+
+    fn feed_one(
+        &mut self,
+        fleet: &ShadowFleet,
+        refuse: impl Fn(&Standing, &Outlook) -> bool,
+    ) -> bool {
+        let Some(arrival) = self.pending.pop_front() else { return false };
+        self.bank.feed(arrival, fleet, MEMORY, refuse);
+        true
+    }
+
+    /// Forgets most of what it knows: the device is not what it was.
+    pub fn shift(&mut self) {
+        self.bank.keep(KEEP_AFTER_SHIFT);
+    }
+
+    /// Catches up with the arrivals and chooses anew where that is due.
+    ///
+    /// Returns what the two shadows that follow the real queue served since the last choice, for
+    /// the shedder: (arrivals, weight with refusing, weight without).
+    pub fn advance(
+        &mut self,
+        now_ns: i64,
+        mix: &ArrivalMix,
+        fleet: &ShadowFleet,
+        refuse: impl Fn(&Standing, &Outlook) -> bool,
+    ) -> Option<(f64, f64, f64)> {
+        while self.feed_one(fleet, &refuse) {}
+        if now_ns < self.choose_at_ns || mix.seen() == 0 {
+            return None;
+        }
+        self.choose_at_ns = now_ns + CHOOSE_EVERY_NS;
+        self.choose(now_ns, mix, fleet);
+        self.bank.follow(self.chosen);
+        Some(self.bank.take_served())
+    }
+
+    fn choose(&mut self, now_ns: i64, mix: &ArrivalMix, fleet: &ShadowFleet) {
+        let quantiles = mix.deadline_quantiles([0.05, 0.25, 0.5, 0.75, 0.95]);
+        let waited_ns = now_ns - self.started_at_ns.unwrap_or(now_ns);
+        let warm = mix.seen() >= WARM_UP && waited_ns as f64 >= 2.0 * quantiles[4];
+        if warm {
+            self.pick();
+        }
+        self.place(&quantiles, fleet);
+        if self.safe || !warm {
+            self.chosen = self.bank.quanta()[0];
+        }
+    }
+
+    /// Takes the best score, with some loyalty to the incumbent and to shadow 0.
+    fn pick(&mut self) {
+        let (quanta, scores) = (self.bank.quanta(), self.bank.scores());
+        let judged = |at: usize| {
+            let bonus = if quanta[at] == self.chosen { INCUMBENT_BONUS } else { 1.0 };
+            scores[at] * bonus
+        };
+        let best = (0..SHADOWS).max_by(|a, b| judged(*a).total_cmp(&judged(*b))).unwrap_or(0);
+        let needed = if self.safe { LEAVE_SAFE } else { RETURN_SAFE };
+        self.safe = judged(best) <= scores[0] * needed;
+        self.chosen = quanta[if self.safe { 0 } else { best }];
+    }
+
+    /// Moves the shadows to where the mix and the incumbent now want them.
+    fn place(&mut self, quantiles: &[f64; 5], fleet: &ShadowFleet) {
+        let targets = targets(quantiles, self.chosen, fleet);
+        let (old, scores) = (self.bank.quanta(), self.bank.scores());
+        for (at, target) in targets.into_iter().enumerate() {
+            if !is_near(target, old[at]) {
+                self.bank.set(at, target, score_at(target, &old, &scores));
+            }
+        }
+    }
+}
+
+/// True if a shadow need not move: its score stays that of one place.
+fn is_near(a: Quanta, b: Quanta) -> bool {
+    let close = |a: f64, b: f64| (a / b).ln().abs() < SAME_PLACE;
+    close(a.fast_ns, b.fast_ns) && close(a.slow_ns, b.slow_ns)
+}
+
+/// Where the shadows should stand.
+///
+/// Four at half a quantile of the relative deadlines (two batches must fit into it: the one that
+/// runs and one's own), five spread over all that could matter, five at and around the incumbent.
+/// With slow replicas, half of the last ten vary the quantum of those instead.
+fn targets(quantiles: &[f64; 5], chosen: Quanta, fleet: &ShadowFleet) -> [Quanta; SHADOWS] {
+    let half = |ns: f64| ns / LEFT / (1.015 + 0.3 * fleet.cost.spread);
+    let low = 1.4 * fleet.cost.intercept_ns;
+    let high = half(quantiles[4]).max(low);
+    let fast = if chosen.fast_ns > 0.0 { chosen.fast_ns } else { half(quantiles[0]) };
+    let mixed = fleet.num_fast < fleet.speeds.len();
+    let slow = if chosen.slow_ns > 0.0 { chosen.slow_ns } else { 2.0 * fast };
+    let spread = |step: usize, of: usize| low * (high / low).powf(step as f64 / (of - 1) as f64);
+    let mut places = [Quanta { fast_ns: fast, slow_ns: slow }; SHADOWS];
+    for (place, quantile) in places.iter_mut().zip(quantiles) {
+        place.fast_ns = half(*quantile);
+    }
+    if mixed {
+        for step in 0..2 {
+            places[4 + step].fast_ns = spread(step, 2);
+        }
+        for step in 0..3 {
+            places[6 + step].slow_ns = fast * (high / fast).max(1.0).powf(step as f64 / 3.0);
+        }
+        for (place, ratio) in places[10..12].iter_mut().zip([0.93, 1.07]) {
+            place.fast_ns = ratio * fast;
+        }
+        for (place, ratio) in places[12..].iter_mut().zip([0.8, 1.25]) {
+            place.slow_ns = ratio * slow;
+        }
+    } else {
+        for step in 0..5 {
+            places[4 + step].fast_ns = spread(step, 5);
+        }
+        for (place, ratio) in places[9..].iter_mut().zip(NEIGHBOURS) {
+            place.fast_ns = ratio * fast;
+        }
+    }
+    places
+}
+
+/// Score that a shadow starts with where it moves to: between those of its neighbours.
+fn score_at(target: Quanta, old: &[Quanta; SHADOWS], scores: &[f64; SHADOWS]) -> f64 {
+    let slow_off = |quanta: &Quanta| (quanta.slow_ns / target.slow_ns).ln().abs();
+    let nearest_slow = old.iter().map(slow_off).fold(f64::INFINITY, f64::min);
+    let place = |quanta: &Quanta| (quanta.fast_ns / target.fast_ns).ln();
+    let (mut below, mut above) = ((f64::NEG_INFINITY, None), (f64::INFINITY, None));
+    for (quanta, score) in old.iter().zip(scores) {
+        if slow_off(quanta) > nearest_slow + SAME_PLACE {
+            continue;
+        }
+        let offset = place(quanta);
+        if offset <= 0.0 && offset > below.0 {
+            below = (offset, Some(*score));
+        }
+        if offset >= 0.0 && offset < above.0 {
+            above = (offset, Some(*score));
+        }
+    }
+    match (below.1, above.1) {
+        (Some(low), Some(high)) if above.0 > below.0 => {
+            low + (high - low) * -below.0 / (above.0 - below.0)
+        }
+        (Some(score), _) | (_, Some(score)) => score,
+        (None, None) => 0.0,
+    }
+}

@@ -1,0 +1,170 @@
+//! The batch rule: which of the candidates, taken in key order, fill one batch.
+
+use super::cost::BatchCost;
+use crate::batch::{BatchReason, Limits};
+
+/// Most candidates that a pass steps over.
+pub const MAX_SKIPS: usize = 24;
+/// A batch cut short by the request limit is chosen again if it leaves this much of the quantum.
+const SHORT_RATIO: f64 = 0.93;
+const SHRINK_RATIO: f64 = 0.93;
+const SLACKEN_RATIO: f64 = 1.02;
+
+/// A queued request, as the rule sees it.
+#[derive(Clone, Copy, Debug)]
+pub struct Candidate {
+    /// Time to its deadline.
+    pub slack_ns: f64,
+    /// Its work.
+    pub units: u64,
+    /// Its rows.
+    pub rows: u64,
+    /// Most members of a batch that it joins.
+    pub max_companions: u64,
+    /// Taken before all others, if it fits: owed by a floor.
+    pub is_owed: bool,
+    /// Whose it is; the rule does not look at it.
+    pub handle: u32,
+}
+
+/// A batch that was chosen.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Choice {
+    /// Why it ends where it does.
+    pub reason: BatchReason,
+    /// Predicted device time.
+    pub predicted_ns: f64,
+    /// Its work.
+    pub units: u64,
+    /// Its rows.
+    pub rows: u64,
+}
+
+/// What the rule works with, besides the candidates.
+#[derive(Clone, Copy, Debug)]
+pub struct Terms<'a> {
+    /// Cost on the replica at hand.
+    pub cost: &'a BatchCost,
+    /// Longest batch wanted.
+    pub quantum_ns: f64,
+    /// What the replica takes.
+    pub limits: Limits,
+}
+
+/// Chooses a batch; `taken` gets the positions of its members in `candidates`.
+///
+/// `candidates` come best first. Every member can be served within `margin` times the predicted
+/// time before its deadline. None only if no candidate could be served in time even alone.
+/// O(candidates * passes), with at most about 40 passes.
+pub fn choose(candidates: &[Candidate], terms: &Terms, taken: &mut Vec<usize>) -> Option<Choice> {
+    let cost = terms.cost;
+    let smallest = candidates.iter().map(|candidate| candidate.units).min()?;
+    let mut aim_ns = terms.quantum_ns.min(cost.of(reach(candidates, &terms.limits)));
+    while aim_ns >= cost.of(smallest) {
+        if let Some(choice) = fill(candidates, terms, aim_ns, taken) {
+            return Some(tighten(candidates, terms, aim_ns, choice, taken));
+        }
+        aim_ns *= SHRINK_RATIO;
+    }
+    alone(candidates, terms, taken)
+}
+
+/// Units of the batch that key order alone would make: aiming for more would only demand more
+/// slack of the members than they need.
+fn reach(candidates: &[Candidate], limits: &Limits) -> u64 {
+    let most = usize::try_from(limits.requests).unwrap_or(usize::MAX);
+    let units = candidates.iter().take(most).map(|candidate| candidate.units).sum::<u64>();
+    units.min(limits.units)
+}
+
+/// A batch cut short by the request limit needs less time, so more candidates are in time for it.
+fn tighten(
+    candidates: &[Candidate],
+    terms: &Terms,
+    aim_ns: f64,
+    choice: Choice,
+    taken: &mut Vec<usize>,
+) -> Choice {
+    if choice.reason != BatchReason::MaxRequests || choice.predicted_ns >= SHORT_RATIO * aim_ns {
+        return choice;
+    }
+    fill(candidates, terms, SLACKEN_RATIO * choice.predicted_ns, taken).unwrap_or(choice)
+}
+
+/// The best candidate that can be served at all, by itself.
+fn alone(candidates: &[Candidate], terms: &Terms, taken: &mut Vec<usize>) -> Option<Choice> {
+    taken.clear();
+    let fits = |candidate: &Candidate| {
+        candidate.slack_ns >= terms.cost.of(candidate.units) * terms.cost.margin
+            && candidate.units <= terms.limits.units
+            && candidate.rows <= terms.limits.rows
+    };
+    let at = candidates.iter().position(fits)?;
+    taken.push(at);
+    let predicted_ns = terms.cost.of(candidates[at].units);
+    Some(Choice {
+        reason: if predicted_ns > terms.quantum_ns {
+            BatchReason::Oversized
+        } else {
+            BatchReason::Deadline
+        },
+        predicted_ns,
+        units: candidates[at].units,
+        rows: candidates[at].rows,
+    })
+}
+
+/// One pass in key order for a batch of at most `aim_ns`; None if nothing fits.
+fn fill(
+    candidates: &[Candidate],
+    terms: &Terms,
+    aim_ns: f64,
+    taken: &mut Vec<usize>,
+) -> Option<Choice> {
+    taken.clear();
+    let cost = terms.cost;
+    let need_ns = aim_ns * cost.margin;
+    let mut batch =
+        Choice { reason: BatchReason::QueueEmptied, predicted_ns: 0.0, units: 0, rows: 0 };
+    let mut skips = 0;
+    let mut most = terms.limits.requests;
+    for (at, candidate) in candidates.iter().enumerate() {
+        let misfit = if batch.units + candidate.units > terms.limits.units {
+            BatchReason::MaxUnits
+        } else if batch.rows + candidate.rows > terms.limits.rows {
+            BatchReason::MaxRows
+        } else if candidate.slack_ns < need_ns {
+            BatchReason::Deadline
+        } else if cost.of(batch.units + candidate.units) > aim_ns {
+            BatchReason::Quantum
+        } else if taken.len() as u64 >= candidate.max_companions {
+            BatchReason::MaxRequests
+        } else {
+            most = most.min(candidate.max_companions);
+            batch.units += candidate.units;
+            batch.rows += candidate.rows;
+            taken.push(at);
+            if taken.len() as u64 >= most {
+                if at + 1 < candidates.len() {
+                    batch.reason = BatchReason::MaxRequests;
+                }
+                break;
+            }
+            continue;
+        };
+        if batch.reason == BatchReason::QueueEmptied {
+            batch.reason = misfit;
+        }
+        if !candidate.is_owed {
+            skips += 1;
+        }
+        if skips > MAX_SKIPS {
+            break;
+        }
+    }
+    if taken.len() == 1 && matches!(batch.reason, BatchReason::MaxUnits | BatchReason::MaxRows) {
+        batch.reason = BatchReason::Oversized;
+    }
+    batch.predicted_ns = cost.of(batch.units);
+    (!taken.is_empty()).then_some(batch)
+}

@@ -1,0 +1,412 @@
+//! What no scheduler can beat, even one that knows the future.
+//!
+//! The dual of the configuration program of one device: each request has a price, and the best
+//! schedule against the prices is found by dynamic programming over device time. Prices plus that
+//! schedule's profit bound the value of every schedule from above, whatever the prices; the
+//! subgradient method looks for good ones. Everything is rounded in the schedule's favour (a batch
+//! may begin a step earlier than it could and end a step later than it must; a batch may hold
+//! fractions of requests), so that the bound holds at any step.
+//!
+//! Source: the configuration program is that of Gilmore and Gomory, Operations Research 9(6),
+//! 1961; the step rule is Polyak's, USSR Comp. Math. 9(3), 1969.
+
+use super::engine::Device;
+use super::trace::Trace;
+
+/// How hard to look for good prices.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct BoundEffort {
+    /// Step of time while looking.
+    pub search_step_ns: i64,
+    /// Iterations of that.
+    pub search_rounds: u32,
+    /// Step of time for the bound that counts.
+    pub final_step_ns: i64,
+    /// Iterations of that.
+    pub final_rounds: u32,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Job {
+    at_ns: i64,
+    due_ns: i64,
+    units: f64,
+    value: f64,
+}
+
+/// A job in the list that knapsacks are filled from.
+#[derive(Clone, Copy, Debug)]
+struct Offer {
+    density: f64,
+    profit: f64,
+    run_ns: f64,
+    /// Last step in which a batch with it may end.
+    due: usize,
+    job: usize,
+}
+
+/// A batch of the best schedule.
+struct Arc {
+    from: usize,
+    steps: usize,
+}
+
+struct Search<'a> {
+    jobs: &'a [Job],
+    device: &'a Device,
+    max_requests: usize,
+    step_ns: i64,
+    /// Instants, in steps.
+    num_steps: usize,
+    most_steps: usize,
+    /// Jobs by the step in which they come, and by the last one in which they can end.
+    arrivals: Vec<Vec<usize>>,
+    dues: Vec<Vec<usize>>,
+    best: Vec<f64>,
+    choice: Vec<usize>,
+}
+
+/// Upper bound of the value served in time on one device, in units of weight.
+///
+/// With weights of 1: of the number of requests. 0 for an empty trace.
+#[must_use]
+pub fn clairvoyant_bound(trace: &Trace, device: &Device, effort: &BoundEffort) -> f64 {
+    let jobs: Vec<Job> = trace
+        .rows
+        .iter()
+        .map(|row| Job {
+            at_ns: row.at_ns,
+            due_ns: row.at_ns + row.deadline_ns,
+            units: row.units as f64,
+            value: row.weight,
+        })
+        .collect();
+    if jobs.is_empty() {
+        return 0.0;
+    }
+    let mut prices = first_prices(&jobs, device, trace.duration_ns);
+    let offered: f64 = jobs.iter().map(|job| job.value).sum();
+    let search = Search::new(&jobs, device, effort.search_step_ns);
+    improve(search, &mut prices, effort.search_rounds);
+    let last = Search::new(&jobs, device, effort.final_step_ns);
+    improve(last, &mut prices, effort.final_rounds.max(1)).min(offered)
+}
+
+/// Prices at which every unit of device time is worth the same: the bound by capacity alone.
+fn first_prices(jobs: &[Job], device: &Device, duration_ns: i64) -> Vec<f64> {
+    let most = if device.max_requests == 0 { 1e9 } else { device.max_requests as f64 };
+    let least_ns = |job: &Job| device.intercept_ns / most + device.slope_ns * job.units;
+    let mut rates: Vec<(f64, f64)> =
+        jobs.iter().map(|job| (job.value / least_ns(job), least_ns(job))).collect();
+    rates.sort_unstable_by(|a, b| b.0.total_cmp(&a.0));
+    let mut left_ns = duration_ns as f64;
+    let mut rate = 0.0;
+    for (value_rate, run_ns) in rates {
+        left_ns -= run_ns;
+        rate = value_rate;
+        if left_ns < 0.0 {
+            break;
+        }
+    }
+    if left_ns >= 0.0 {
+        rate *= 0.5;
+    }
+    jobs.iter().map(|job| (job.value - rate * least_ns(job)).max(0.0)).collect()
+}
+
+/// Subgradient steps; leaves the best prices in `prices` and returns their bound.
+fn improve(mut search: Search<'_>, prices: &mut Vec<f64>, rounds: u32) -> f64 {
+    let mut best = (f64::INFINITY, prices.clone());
+    let mut ambition = 0.02;
+    let mut stalled = 0;
+    for _ in 0..rounds {
+        let bound = search.solve(prices);
+        if bound < best.0 * (1.0 - 1e-5) {
+            stalled = 0;
+        } else {
+            stalled += 1;
+        }
+        if bound < best.0 {
+            best = (bound, prices.clone());
+        }
+        if stalled >= 5 {
+            (ambition, stalled) = (f64::max(0.6 * ambition, 2e-4), 0);
+            prices.clone_from(&best.1);
+            continue_from(&mut search, prices);
+        }
+        let used = search.usage(prices);
+        let square: f64 = used.iter().map(|used| (1.0 - used) * (1.0 - used)).sum();
+        if square < 1e-12 {
+            break;
+        }
+        let length = (bound - best.0 * (1.0 - ambition)).max(0.0) / square;
+        for ((price, used), job) in prices.iter_mut().zip(&used).zip(search.jobs) {
+            *price = (*price - length * (1.0 - used)).clamp(0.0, job.value);
+        }
+    }
+    prices.clone_from(&best.1);
+    best.0
+}
+
+fn continue_from(search: &mut Search<'_>, prices: &[f64]) {
+    let _ = search.solve(prices);
+}
+
+impl<'a> Search<'a> {
+    #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)] // steps of a trace
+    fn new(jobs: &'a [Job], device: &'a Device, step_ns: i64) -> Self {
+        let end_ns = jobs.iter().map(|job| job.due_ns).max().unwrap_or(0);
+        let num_steps = (end_ns / step_ns) as usize + 2;
+        let open = |limit: u64| if limit == 0 { f64::INFINITY } else { limit as f64 };
+        let largest_ns = device.intercept_ns + device.slope_ns * open(device.max_units);
+        let longest_ns = jobs.iter().map(|job| job.due_ns - job.at_ns).max().unwrap_or(0) as f64;
+        let mut search = Self {
+            jobs,
+            device,
+            max_requests: open(device.max_requests).min(1e9) as usize,
+            step_ns,
+            num_steps,
+            most_steps: (largest_ns.min(longest_ns) / step_ns as f64).ceil() as usize + 1,
+            arrivals: vec![Vec::new(); num_steps],
+            dues: vec![Vec::new(); num_steps],
+            best: vec![0.0; num_steps + 1],
+            choice: vec![0; num_steps + 1],
+        };
+        for (at, job) in jobs.iter().enumerate() {
+            search.arrivals[(job.at_ns / step_ns) as usize].push(at);
+            search.dues[(job.due_ns / step_ns) as usize].push(at);
+        }
+        search
+    }
+
+    fn offer(&self, job: usize, price: f64) -> Option<Offer> {
+        let run_ns = self.device.slope_ns * self.jobs[job].units;
+        let profit = self.jobs[job].value - price;
+        #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)]
+        let due = (self.jobs[job].due_ns / self.step_ns) as usize;
+        let density = profit / run_ns.max(1e-9);
+        (profit > 1e-9).then_some(Offer { density, profit, run_ns, due, job })
+    }
+
+    /// The bound at these prices. O(steps * batch lengths), most of which are cut off.
+    fn solve(&mut self, prices: &[f64]) -> f64 {
+        let mut open: Vec<Offer> = Vec::new();
+        let mut prefix: Vec<(f64, f64)> = Vec::new();
+        for now in (0..self.num_steps).rev() {
+            // Backwards in time: a job becomes available at its deadline and is gone before its
+            // arrival.
+            for at in 0..self.dues[now].len() {
+                let job = self.dues[now][at];
+                if let Some(offer) = self.offer(job, prices[job]) {
+                    let place = open.partition_point(|other| other.density > offer.density);
+                    open.insert(place, offer);
+                }
+            }
+            if now + 1 < self.num_steps && !self.arrivals[now + 1].is_empty() {
+                let gone = &self.arrivals[now + 1];
+                open.retain(|offer| !gone.contains(&offer.job));
+            }
+            self.step(now, &open, &mut prefix);
+        }
+        prices.iter().sum::<f64>() + self.best[0]
+    }
+
+    /// The best that can be made of the time from step `now` on.
+    fn step(&mut self, now: usize, open: &[Offer], prefix: &mut Vec<(f64, f64)>) {
+        self.best[now] = self.best[now + 1];
+        self.choice[now] = 0;
+        if open.is_empty() {
+            return;
+        }
+        prefix.clear();
+        let (mut run_ns, mut profit) = (0.0, 0.0);
+        for offer in open {
+            run_ns += offer.run_ns;
+            profit += offer.profit;
+            prefix.push((run_ns, profit));
+        }
+        let top = self.top_profit(open);
+        let mut pointer = 0;
+        for steps in 1..=self.most_steps.min(self.num_steps - now) {
+            let room_ns = self.room_ns(steps);
+            if room_ns <= 0.0 {
+                continue;
+            }
+            while pointer < prefix.len() && prefix[pointer].0 <= room_ns {
+                pointer += 1;
+            }
+            let most = prefix.get(pointer).map_or(profit, |next| next.1).min(top);
+            let rest = self.best[now + steps];
+            if most + rest <= self.best[now] {
+                if pointer == prefix.len() {
+                    break;
+                }
+                continue;
+            }
+            let value = fill(open, room_ns, now + steps, |_, _| {}).min(top) + rest;
+            if value > self.best[now] {
+                self.best[now] = value;
+                self.choice[now] = steps;
+            }
+        }
+    }
+
+    /// What the most profitable members make, as many as a batch may have.
+    fn top_profit(&self, open: &[Offer]) -> f64 {
+        let mut profits: Vec<f64> = open.iter().map(|offer| offer.profit).collect();
+        if profits.len() > self.max_requests {
+            profits.select_nth_unstable_by(self.max_requests, |a, b| b.total_cmp(a));
+            profits.truncate(self.max_requests);
+        }
+        profits.iter().sum()
+    }
+
+    /// Time for members of a batch that takes `steps`; a batch may seem a step shorter than it is.
+    fn room_ns(&self, steps: usize) -> f64 {
+        (steps as f64 + 1.0) * self.step_ns as f64 - self.device.intercept_ns
+    }
+
+    /// How much of each job the best schedule of the last `solve` uses.
+    fn usage(&self, prices: &[f64]) -> Vec<f64> {
+        let mut used = vec![0.0; self.jobs.len()];
+        for arc in self.path() {
+            let mut open: Vec<Offer> = self.available(&arc, prices);
+            open.sort_by(|a, b| b.density.total_cmp(&a.density));
+            let end = arc.from + arc.steps;
+            fill(&open, self.room_ns(arc.steps), end, |job, share| {
+                used[job] += share;
+            });
+        }
+        used
+    }
+
+    fn path(&self) -> Vec<Arc> {
+        let mut arcs = Vec::new();
+        let mut now = 0;
+        while now < self.num_steps {
+            let steps = self.choice[now];
+            if steps > 0 {
+                arcs.push(Arc { from: now, steps });
+            }
+            now += steps.max(1);
+        }
+        arcs
+    }
+
+    fn available(&self, arc: &Arc, prices: &[f64]) -> Vec<Offer> {
+        let until_ns = (arc.from as i64 + 1) * self.step_ns;
+        let end = self.jobs.partition_point(|job| job.at_ns < until_ns);
+        let longest_ns = 1 + self.longest_ns();
+        let start_ns = until_ns - self.step_ns - longest_ns;
+        let start = self.jobs.partition_point(|job| job.at_ns < start_ns);
+        (start..end)
+            .filter(|job| self.jobs[*job].due_ns / self.step_ns >= (arc.from + arc.steps) as i64)
+            .filter_map(|job| self.offer(job, prices[job]))
+            .collect()
+    }
+
+    fn longest_ns(&self) -> i64 {
+        self.jobs.iter().map(|job| job.due_ns - job.at_ns).max().unwrap_or(0)
+    }
+}
+
+/// Profit of the best batch with fractions, from offers by falling density; tells what it takes.
+fn fill(open: &[Offer], room_ns: f64, end: usize, mut take: impl FnMut(usize, f64)) -> f64 {
+    let (mut left_ns, mut profit) = (room_ns, 0.0);
+    for offer in open {
+        if offer.due < end {
+            continue;
+        }
+        if offer.run_ns >= left_ns {
+            let share = left_ns / offer.run_ns;
+            take(offer.job, share);
+            return profit + share * offer.profit;
+        }
+        take(offer.job, 1.0);
+        profit += offer.profit;
+        left_ns -= offer.run_ns;
+    }
+    profit
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::rng::Rng;
+    use crate::sim::trace::TraceRow;
+
+    const DEVICE: Device = Device {
+        intercept_ns: 18e6,
+        slope_ns: 22e3,
+        noise: 0.0,
+        max_requests: 2,
+        max_rows: 0,
+        max_units: 0,
+    };
+
+    /// Largest number of requests on time, by trying every order of every batch.
+    fn optimum(jobs: &[Job], left: u32, now_ns: i64) -> u32 {
+        let mut best = 0;
+        for batch in 1..(1u32 << jobs.len()) {
+            if batch & !left != 0 || batch.count_ones() > 2 {
+                continue;
+            }
+            let members = || jobs.iter().enumerate().filter(move |(at, _)| batch >> at & 1 == 1);
+            let start_ns = members().map(|(_, job)| job.at_ns).fold(now_ns, i64::max);
+            let units: f64 = members().map(|(_, job)| job.units).sum();
+            #[allow(clippy::cast_possible_truncation)]
+            let end_ns = start_ns + (DEVICE.intercept_ns + DEVICE.slope_ns * units) as i64;
+            if members().all(|(_, job)| end_ns <= job.due_ns) {
+                best = best.max(batch.count_ones() + optimum(jobs, left & !batch, end_ns));
+            }
+        }
+        best
+    }
+
+    #[test]
+    #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)]
+    fn is_never_below_the_optimum_and_near_it() {
+        let effort = BoundEffort {
+            search_step_ns: 1_000_000,
+            search_rounds: 60,
+            final_step_ns: 250_000,
+            final_rounds: 60,
+        };
+        let (mut bounds, mut optima) = (0.0, 0.0);
+        for seed in 0..40 {
+            let mut rng = Rng::new(seed);
+            let mut rows: Vec<TraceRow> = (0..6)
+                .map(|_| TraceRow {
+                    at_ns: (rng.uniform() * 80e6) as i64,
+                    units: 50 + (rng.uniform() * 1500.0) as u64,
+                    rows: 1,
+                    deadline_ns: 40_000_000 + (rng.uniform() * 60e6) as i64,
+                    class: 0,
+                    lane: 1,
+                    priority: 2,
+                    tenant: 0,
+                    weight: 1.0,
+                    cancel_after_ns: i64::MAX,
+                })
+                .collect();
+            rows.sort_by_key(|row| row.at_ns);
+            let trace = Trace { rows, duration_ns: 80_000_000 };
+            let jobs: Vec<Job> = trace
+                .rows
+                .iter()
+                .map(|row| Job {
+                    at_ns: row.at_ns,
+                    due_ns: row.at_ns + row.deadline_ns,
+                    units: row.units as f64,
+                    value: 1.0,
+                })
+                .collect();
+            let optimum = f64::from(optimum(&jobs, (1 << jobs.len()) - 1, 0));
+            let bound = clairvoyant_bound(&trace, &DEVICE, &effort);
+            assert!(bound >= optimum - 1e-9, "seed {seed}: {bound} below {optimum}");
+            bounds += bound;
+            optima += optimum;
+        }
+        assert!(bounds <= 1.15 * optima, "{bounds} against {optima}");
+    }
+}

@@ -1,0 +1,137 @@
+"""Goodput of the production scheduler in simulation, with literal figures.
+
+Tolerances: a figure is a mean over 4 seeds of 60 s. From seed to seed goodput at a fixed rate
+varies by about 1.3 requests/s over 60 s (standard deviation), so the mean of four by 0.65; the
+tolerance of 2 is three of these.
+"""
+
+import pytest
+
+from headway.lab.mixes import MIXES
+from headway.sim import Fleet, Policy, PolicyKind, Report, SpeedChange, Workload, simulate
+
+SEEDS = (10001, 10002, 10003, 10004)
+TOLERANCE_PER_S = 2.0
+
+
+def run(rate: float, policy: Policy, fleet: Fleet | None = None) -> list[Report]:
+    workload = Workload.reference(rate, duration_s=60)
+    return [simulate(workload.draw(seed), fleet, policy, seed) for seed in SEEDS]
+
+
+def mean(values: list[float]) -> float:
+    return sum(values) / len(values)
+
+
+@pytest.mark.parametrize(
+    ("rate", "goodput"),
+    [(40, 39.5), (150, 149.0), (200, 193.9), (260, 233.8), (400, 303.0), (600, 375.0)],
+)
+def test_reference(rate: float, goodput: float) -> None:
+    reports = run(rate, Policy())
+    assert mean([r.goodput_per_s() for r in reports]) == pytest.approx(goodput, abs=TOLERANCE_PER_S)
+
+
+def test_urgent_requests_keep_their_share() -> None:
+    at_200 = mean([r.on_time_by_class()[0] for r in run(200, Policy())])
+    at_260 = mean([r.on_time_by_class()[0] for r in run(260, Policy())])
+    # Standard error of a share near 0.96 over 4 x 3,600 urgent requests: 0.002.
+    assert at_200 >= 0.95
+    assert at_260 >= 0.88
+
+
+@pytest.mark.parametrize("kind", [kind for kind in PolicyKind if kind != PolicyKind.HEADWAY])
+@pytest.mark.parametrize("name", sorted(MIXES))
+def test_no_rival_beats_it(name: str, kind: PolicyKind) -> None:
+    mix = MIXES[name]
+    rate = 1.2 * mix.device.capacity_per_s(mix.workload)
+    trace = mix.workload.at_rate(rate).model_copy(update={"duration_s": 60}).draw(10001)
+    fleet = Fleet(device=mix.device)
+    ours = simulate(trace, fleet, Policy()).goodput_per_s()
+    assert ours > simulate(trace, fleet, Policy(kind=kind)).goodput_per_s()
+
+
+def test_unlike_replicas() -> None:
+    fleet = Fleet(speeds=(1.0, 1.0, 0.6))
+    reports = run(600, Policy(), fleet)
+    assert mean([r.goodput_per_s() for r in reports]) >= 562
+
+
+@pytest.mark.parametrize("speed", [0.5, 0.25, 2.0])
+def test_recovers_from_a_changed_device(speed: float) -> None:
+    changed = Fleet(changes=(SpeedChange(at_s=20, replica=0, speed=speed),))
+    steady = Fleet(speeds=(speed,))
+    workload = Workload.reference(200, duration_s=60)
+    after = [simulate(workload.draw(seed), changed, Policy(), seed) for seed in SEEDS]
+    always = [simulate(workload.draw(seed), steady, Policy(), seed) for seed in SEEDS]
+    # 5 s after the change, over the next 10 s.
+    recovered = mean([r.goodput_per_s(25, 35) for r in after])
+    assert recovered >= 0.95 * mean([r.goodput_per_s(25, 35) for r in always])
+
+
+@pytest.mark.parametrize("factor", [0.1, 10.0, 100.0])
+def test_recovers_from_a_wrong_prior(factor: float) -> None:
+    prior = Policy(prior_intercept_ms=18 * factor, prior_slope_ms=0.022 * factor)
+    reports = run(200, prior)
+    right = run(200, Policy())
+    recovered = mean([r.goodput_per_s(5, 15) for r in reports])
+    assert recovered >= 0.95 * mean([r.goodput_per_s(5, 15) for r in right])
+
+
+def test_nothing_is_refused_below_capacity() -> None:
+    rate = 0.85 * Fleet().device.capacity_per_s(Workload.reference(1))
+    for report in run(rate, Policy()):
+        assert int((report.fates == 3).sum()) == 0
+
+
+def test_most_of_what_is_not_served_is_told_at_once() -> None:
+    rate = 1.5 * Fleet().device.capacity_per_s(Workload.reference(1))
+    early = run(rate, Policy())
+    late = run(rate, Policy(shed_early=False))
+    assert mean([r.rejected_within_10ms() for r in early]) >= 0.85
+    assert mean([r.rejected_within_10ms() for r in late]) <= 0.01
+    goodput = mean([r.goodput_per_s() for r in early])
+    assert goodput >= 0.985 * mean([r.goodput_per_s() for r in late])
+
+
+def test_the_floor_serves_the_largest() -> None:
+    rate = 1.3 * Fleet().device.capacity_per_s(Workload.reference(1))
+    without = run(rate, Policy(large_share=0))
+    with_floor = run(rate, Policy(large_share=0.15))
+    assert mean([r.top_decile_on_time() for r in without]) <= 0.15
+    assert mean([r.top_decile_on_time() for r in with_floor]) >= 0.25
+    ratio = mean([r.goodput_per_s() for r in with_floor]) / mean(
+        [r.goodput_per_s() for r in without]
+    )
+    assert ratio >= 0.965
+
+
+def test_bulk_work_gets_its_share_and_no_more() -> None:
+    urgent, relaxed = Workload.reference(1).classes
+    bulk = relaxed.model_copy(update={"lane": 2, "min_deadline_ms": 20_000.0, "share": 1.0})
+    workload = Workload.reference(400, 60).model_copy(update={"classes": (urgent, relaxed, bulk)})
+    reports = [simulate(workload.draw(seed), seed=seed) for seed in SEEDS]
+    served = [
+        float(r.units[r.on_time & (r.classes == 2)].sum() / r.units[r.on_time].sum())
+        for r in reports
+    ]
+    assert 0.03 <= mean(served) <= 0.12
+
+
+def test_clients_that_give_up_are_not_run() -> None:
+    workload = Workload.reference(260, 30).model_copy(
+        update={"cancel_share": 0.5, "cancel_mean_ms": 20.0}
+    )
+    report = simulate(workload.draw(1))
+    cancelled = report.fates == 5
+    assert int(cancelled.sum()) > 1000
+    # Those whose client left before a batch took them were in none.
+    assert int((report.batch_sizes[cancelled] == 0).sum()) > 500
+
+
+def test_the_same_seed_gives_the_same_result() -> None:
+    trace = Workload.reference(260, 20).draw(7)
+    assert trace.at_ns == Workload.reference(260, 20).draw(7).at_ns
+    first, second = simulate(trace, seed=3), simulate(trace, seed=3)
+    assert first.fates.tolist() == second.fates.tolist()
+    assert first.ended_at_ns.tolist() == second.ended_at_ns.tolist()
