@@ -146,9 +146,9 @@ async def test_the_other_gateway_goes_on_and_no_key_goes_back(
         # The outcomes of both gateways were judged, but for what is still on its way.
         began = sum(answered_before.values())
         answered = sum(load.num_answered for load in loads.values()) - began
-        assert counted >= 0.7 * answered
         most = max(load.num_answered - answered_before[name] for name, load in loads.items())
         assert most < 0.65 * answered, "the load was not on both"
+        assert counted > 1.1 * most  # one gateway's own would be `most` at best
 
         processes.kill(leader)
         killed_ns = SystemClock().now_ns()

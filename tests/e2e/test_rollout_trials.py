@@ -1,6 +1,6 @@
 """Canaries of known kinds against real processes, with the fast preset.
 
-Each starts a gateway and an unlike fleet, lays 160 requests a second on, and rolls out. What a
+Each starts a gateway and an unlike fleet, lays 120 requests a second on, and rolls out. What a
 person sees of the same is `headway verify-rollout`.
 """
 
@@ -12,13 +12,19 @@ from headway.clock import SystemClock
 from headway.trial.run import TrialResult, run_trial
 from headway.trial.scenario import TRIALS
 
-pytestmark = [pytest.mark.e2e, pytest.mark.timeout(240)]
+pytestmark = [pytest.mark.e2e, pytest.mark.timeout(400)]
 
 
 async def tried(name: str, folder: Path) -> TrialResult:
-    result = await run_trial(
-        TRIALS[name], rate_per_s=160, seed=1, folder=folder, clock=SystemClock()
-    )
+    """A trial; again, where the machine was too busy for the run to say anything."""
+    for attempt in range(3):
+        scratch = folder / str(attempt)
+        scratch.mkdir()
+        result = await run_trial(
+            TRIALS[name], rate_per_s=120, seed=1, folder=scratch, clock=SystemClock()
+        )
+        if result.ok >= 0.8 * result.offered:
+            break
     assert result.as_expected, result
     return result
 
@@ -26,7 +32,7 @@ async def tried(name: str, folder: Path) -> TrialResult:
 async def test_a_good_canary_is_promoted(tmp_path: Path) -> None:
     result = await tried("good", tmp_path)
     assert result.phase == "promoted"
-    assert result.ok >= 0.98 * result.offered - 160  # what was in flight at the end is cut off
+    assert result.ok >= 0.98 * result.offered - 120  # what was in flight at the end is cut off
 
 
 async def test_three_percent_errors_are_rolled_back_for_errors(tmp_path: Path) -> None:

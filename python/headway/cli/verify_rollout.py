@@ -1,6 +1,5 @@
 """``headway verify-rollout``."""
 
-import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
 
@@ -17,7 +16,7 @@ EPILOG = """
 [bold]Canaries[/bold]
 
 good (promoted) · errors (fails on 3 % of requests) · slow (1.4 times the latency) · dead (fails
-always) · starved (as fast, too few replicas) · bimodal (the same median, 8 % of batches stall)
+always) · starved (as fast, too few replicas) · bimodal (the same median, 10 % of batches stall)
 
 [bold]Examples[/bold]
 
@@ -37,7 +36,7 @@ def verify_rollout(
     ] = None,
     rate: Annotated[
         float, typer.Option(metavar="PER_S", min=20, max=2000, help="Requests a second.")
-    ] = 160,
+    ] = 120,
     preset: Annotated[
         Literal["fast", "default", "classic"], typer.Option(help="Rules of the rollouts.")
     ] = "fast",
@@ -136,4 +135,5 @@ def _tell(result: "TrialResult") -> None:
         "requests answered\n",
         flush=True,
     )
-    sys.stdout.flush()
+    if result.ok < 0.8 * result.offered:
+        print("  so few were answered: this machine is too busy for it; try a lower --rate\n")

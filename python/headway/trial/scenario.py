@@ -68,13 +68,13 @@ TRIALS: Final[Mapping[str, Trial]] = {
         Trial(
             "starved", "as fast, but one replica for the work of three", "rolled_back",
             frozenset({"capacity"}),
-            device={"max_requests": 1, "intercept_ms": 11.4, "jitter_ratio": 0.02},
+            device={"max_requests": 1, "intercept_ms": 15.0, "jitter_ratio": 0.02},
             speeds=(1.0, 1.0, 1.0), canary_speeds=(1.0,),
         ),
         Trial(
-            "bimodal", "the same median, but 8 % of batches stall", "rolled_back",
+            "bimodal", "the same median, but 10 % of batches stall", "rolled_back",
             frozenset({"stalls", "p95"}),
-            canary_device={"failures": {"slow": 0.08, "slow_ms": 150.0}},
+            canary_device={"failures": {"slow": 0.1, "slow_ms": 600.0}},
         ),
     )
 }  # fmt: skip
