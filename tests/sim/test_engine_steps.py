@@ -4,10 +4,10 @@ Virtual time, fixed seeds: the figures are the same on every machine.
 """
 
 import pytest
-
 from bench.engine.drive import POLICIES, Simulation, Work
 from bench.engine.handoff import product, run_cell, wall_rule
 from bench.engine.head_of_line import SURFACES, measure
+
 from headway.engine.request import Finish
 from headway.engine.surface import GpuLikeSurface
 
