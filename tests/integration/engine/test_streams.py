@@ -4,10 +4,11 @@ import asyncio
 
 import grpc
 import pytest
+from tests.integration.worker import peers
 from tests.support.fleet import refusal, running_gateway
 from tests.support.writers import MODEL, read_all, request, running_writer, until
 
-from headway.v1 import inference_pb2, types_pb2
+from headway.v1 import inference_pb2, types_pb2, worker_pb2
 
 
 async def test_a_stream_brings_its_parts_and_then_the_whole() -> None:
@@ -98,18 +99,38 @@ async def test_a_caller_that_leaves_frees_its_lane() -> None:
 
 
 async def test_a_slow_reader_stalls_only_itself() -> None:
-    async with running_gateway() as gateway, running_writer(gateway):
-        slow = gateway.inference.InferStream(
-            inference_pb2.InferStreamRequest(request=request(tokens=3000))
-        )
-        await slow.read()
-        fast = await gateway.inference.Infer(request(tokens=150))
-        assert fast.usage.output_units == 150
-        (held,) = gateway.gateway.streams.live.values()
-        await until(lambda: held.num_parts - held.num_delivered > 0)
-        # What is under way is bounded by the window, whatever the reader does.
-        assert len(held.parts) <= 16
-        slow.cancel()
+    """At the worker's own session, where credit is the reader's pace."""
+    runtime = {"kind": "simulated-decoder", "noise": 0, "mean_output_tokens": 100_000}
+    models = [{"model": MODEL, "runtime": runtime}]
+    async with (
+        peers.running_worker(models=models) as worker,
+        peers.session(worker.addresses["worker"]) as reader,
+    ):
+        for number, tokens, parts in ((1, 400, 2), (2, 100, 1000)):
+            item = peers.text_item(number, "the tide turns")
+            item.max_output_units = tokens
+            await reader.execute(number, [item])
+            credit = worker_pb2.StreamCredit(item_id=number, parts=parts)
+            await reader.call.write(worker_pb2.SessionRequest(stream_credit=credit))
+        read = {1: 0, 2: 0}
+        result = await _read_until_result(reader, read)
+        assert (result.batch_id, result.items[0].usage.output_units) == (2, 100)
+        # Two parts, which hold at most 32 tokens each and one step's more.
+        assert 0 < read[1] <= 2 * 40
+        credit = worker_pb2.StreamCredit(item_id=1, parts=1000)
+        await reader.call.write(worker_pb2.SessionRequest(stream_credit=credit))
+        result = await _read_until_result(reader, read)
+        assert (result.batch_id, result.items[0].usage.output_units) == (1, 400)
+
+
+async def _read_until_result(reader: peers.Gateway, read: dict[int, int]) -> worker_pb2.BatchResult:
+    """Counts tokens by output on the way."""
+    while True:
+        message = await reader.read()
+        if message.WhichOneof("message") == "result":
+            return message.result
+        for part in message.parts.parts:
+            read[part.item_id] += len(part.token_ids)
 
 
 async def test_a_deadline_ends_the_output() -> None:
