@@ -131,6 +131,8 @@ pub struct Outlook {
     pub free_in_ns: f64,
     /// Sum of the replicas' speeds.
     pub speed: f64,
+    /// Replicas that take batches.
+    pub num_replicas: u64,
 }
 
 /// A request that a policy does not want, since it would not be served in time.

@@ -25,6 +25,8 @@ const NEIGHBOURS: [f64; 5] = [0.85, 0.93, 1.0, 1.07, 1.18];
 /// Arrivals kept back for the next batch, and when an arrival starts to pay for old ones.
 const MAX_PENDING: usize = 64;
 const LEFT: f64 = 2.0;
+/// Place of a shadow that has the incumbent's quantum for fast replicas, in either layout.
+const INCUMBENT: usize = 11;
 /// Quanta that differ by less than this ratio are taken for the same.
 const SAME_PLACE: f64 = 0.02;
 
@@ -158,8 +160,7 @@ impl QuantumLearner {
 
 /// True if a shadow need not move: its score stays that of one place.
 fn is_near(a: Quanta, b: Quanta) -> bool {
-    let close = |a: f64, b: f64| (a / b).ln().abs() < SAME_PLACE;
-    close(a.fast_ns, b.fast_ns) && close(a.slow_ns, b.slow_ns)
+    same(a.fast_ns, b.fast_ns) && same(a.slow_ns, b.slow_ns)
 }
 
 /// Where the shadows should stand.
@@ -183,12 +184,12 @@ fn targets(quantiles: &[f64; 5], chosen: Quanta, fleet: &ShadowFleet) -> [Quanta
         for step in 0..2 {
             places[4 + step].fast_ns = spread(step, 2);
         }
+        // The incumbent itself is the one at `INCUMBENT`.
         for step in 0..3 {
-            places[6 + step].slow_ns = fast * (high / fast).max(1.0).powf(step as f64 / 3.0);
+            places[7 + step].slow_ns = fast * (high / fast).max(1.0).powf(step as f64 / 3.0);
         }
-        for (place, ratio) in places[10..12].iter_mut().zip([0.93, 1.07]) {
-            place.fast_ns = ratio * fast;
-        }
+        places[6].fast_ns = 0.93 * fast;
+        places[10].fast_ns = 1.07 * fast;
         for (place, ratio) in places[12..].iter_mut().zip([0.8, 1.25]) {
             place.slow_ns = ratio * slow;
         }
@@ -203,22 +204,43 @@ fn targets(quantiles: &[f64; 5], chosen: Quanta, fleet: &ShadowFleet) -> [Quanta
     places
 }
 
-/// Score that a shadow starts with where it moves to: between those of its neighbours.
+/// Score that a shadow starts with where it moves to, from those of the shadows before the move.
+///
+/// Both quanta are taken to act by factors of their own: one read off the shadows that vary the
+/// quantum of fast replicas, the other off those that vary that of slow ones.
 fn score_at(target: Quanta, old: &[Quanta; SHADOWS], scores: &[f64; SHADOWS]) -> f64 {
-    let slow_off = |quanta: &Quanta| (quanta.slow_ns / target.slow_ns).ln().abs();
-    let nearest_slow = old.iter().map(slow_off).fold(f64::INFINITY, f64::min);
-    let place = |quanta: &Quanta| (quanta.fast_ns / target.fast_ns).ln();
+    let common = Quanta { fast_ns: old[INCUMBENT].fast_ns, slow_ns: old[0].slow_ns };
+    if common.fast_ns <= 0.0 {
+        return 0.0;
+    }
+    let pairs = || old.iter().zip(scores);
+    let by_fast = |ns: f64| {
+        let line = pairs().filter(|(quanta, _)| same(quanta.slow_ns, common.slow_ns));
+        interpolate(line.map(|(quanta, score)| (quanta.fast_ns, *score)), ns)
+    };
+    let by_slow = |ns: f64| {
+        let line = pairs().filter(|(quanta, _)| same(quanta.fast_ns, common.fast_ns));
+        interpolate(line.map(|(quanta, score)| (quanta.slow_ns, *score)), ns)
+    };
+    let usual = by_slow(common.slow_ns);
+    let factor = if usual > 0.0 { by_slow(target.slow_ns) / usual } else { 1.0 };
+    by_fast(target.fast_ns) * factor
+}
+
+fn same(a: f64, b: f64) -> bool {
+    (a / b).ln().abs() < SAME_PLACE
+}
+
+/// Value at `at` on the line through the nearest points on either side, in the logarithm.
+fn interpolate(points: impl Iterator<Item = (f64, f64)>, at: f64) -> f64 {
     let (mut below, mut above) = ((f64::NEG_INFINITY, None), (f64::INFINITY, None));
-    for (quanta, score) in old.iter().zip(scores) {
-        if slow_off(quanta) > nearest_slow + SAME_PLACE {
-            continue;
-        }
-        let offset = place(quanta);
+    for (place, score) in points {
+        let offset = (place / at).ln();
         if offset <= 0.0 && offset > below.0 {
-            below = (offset, Some(*score));
+            below = (offset, Some(score));
         }
         if offset >= 0.0 && offset < above.0 {
-            above = (offset, Some(*score));
+            above = (offset, Some(score));
         }
     }
     match (below.1, above.1) {

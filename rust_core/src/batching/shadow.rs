@@ -234,8 +234,11 @@ impl ShadowBank {
             relative_key: arrival.relative_key,
             ahead: (requests, units),
         };
-        let outlook =
-            Outlook { free_in_ns: busy_ns / devices as f64, speed: fleet.speeds.iter().sum() };
+        let outlook = Outlook {
+            free_in_ns: busy_ns / devices as f64,
+            speed: fleet.speeds.iter().sum(),
+            num_replicas: devices as u64,
+        };
         requests > 0.0 && refuse(&standing, &outlook)
     }
 

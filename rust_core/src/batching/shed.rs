@@ -155,9 +155,8 @@ impl Shedder {
         let usual_ns = if self.batch_ns > 0.0 { self.batch_ns } else { terms.quantum_ns };
         let batch_ns = usual_ns.min(terms.quantum_ns).max(1.0);
         let needed_ns = cost.margin * batch_ns.max(cost.of(standing.units));
-        let last_ns = standing.slack_ns - needed_ns - outlook.free_in_ns;
-        let chances = if last_ns < 0.0 { 0.0 } else { 1.0 + (last_ns / batch_ns).floor() };
-        let window_ns = (outlook.free_in_ns + (chances - 1.0) * batch_ns).max(0.0);
+        let (free_in_ns, chances) = chances(standing.slack_ns - needed_ns, batch_ns, outlook);
+        let window_ns = (free_in_ns + (chances - 1.0) * batch_ns).max(0.0);
         let (requests, units) = standing.ahead;
         let ahead_ns = cost.of_many(requests, units, terms.quantum_ns, terms.max_requests);
         let coming_ns = self.forecast.overtaking_ns(standing.relative_key, window_ns, terms.tau_ns);
@@ -165,7 +164,7 @@ impl Shedder {
         let room_ns = chances * batch_ns * outlook.speed;
         Prospect {
             ratio: if room_ns > 0.0 { work_ns / room_ns } else { f64::INFINITY },
-            clear_ns: outlook.free_in_ns + work_ns / outlook.speed,
+            clear_ns: free_in_ns + work_ns / outlook.speed,
             room_ns,
         }
     }
@@ -192,4 +191,18 @@ impl Shedder {
                 (self.line * (LINE_STEP * excess).exp()).clamp(LINE_BOUNDS.0, LINE_BOUNDS.1);
         }
     }
+}
+
+/// Time until a replica is free, and batch boundaries on each of them within `until_ns`.
+///
+/// One replica has whole boundaries. Those of several are spread evenly over a batch's time, and a
+/// slow replica in a long batch says nothing about when the others are free.
+fn chances(until_ns: f64, batch_ns: f64, outlook: &Outlook) -> (f64, f64) {
+    if outlook.num_replicas < 2 {
+        let last_ns = until_ns - outlook.free_in_ns;
+        let whole = if last_ns < 0.0 { 0.0 } else { 1.0 + (last_ns / batch_ns).floor() };
+        return (outlook.free_in_ns, whole);
+    }
+    let free_in_ns = outlook.free_in_ns.min(0.5 * batch_ns);
+    (free_in_ns, (1.0 + (until_ns - free_in_ns) / batch_ns).max(0.0))
 }

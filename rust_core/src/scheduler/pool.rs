@@ -21,6 +21,12 @@ pub(super) const PROBE_INTERVAL_NS: i64 = 1_000_000_000;
 /// How fast the ratio of counted to estimated units, and what residuals have in common, follow.
 const RATIO_GAIN: f64 = 0.1;
 const COMMON_GAIN: f64 = 0.2;
+/// Replicas at least this fast, relative to the fastest, teach the cost model.
+const REFERENCE_RATIO: f64 = 0.8;
+/// Batches before unlike speeds are looked for: a fit of a few would put its own error on them.
+const SPEED_OBSERVATIONS: u64 = 24;
+/// Batches before slow replicas no longer teach the cost model.
+const SURE_OBSERVATIONS: u64 = 72;
 /// Speeds that the policy hears of at most.
 const TOLD_SPEEDS: usize = 8;
 /// Estimates may be off by this factor at most.
@@ -184,6 +190,7 @@ impl Pool {
         Outlook {
             free_in_ns: until_sum.max(0) as f64 / self.ready_replicas.max(1) as f64,
             speed: (self.ready_speed_steps as f64 / STEPS).max(1.0 / 64.0),
+            num_replicas: self.ready_replicas,
         }
     }
 
@@ -282,6 +289,10 @@ impl Pool {
         to_ns(queue_ns + self.outlook(now_ns).free_in_ns)
     }
 
+    fn fastest_speed(&self) -> f64 {
+        self.capacity_speeds.last().map_or(0.0, |&(steps, _)| f64::from(steps) / STEPS)
+    }
+
     /// Learns from a batch that ended well: `units` it was estimated at, `counted` by the
     /// runtime (0 for unknown), `device_ns` > 0 on a replica of this pool.
     pub(super) fn learn(
@@ -299,7 +310,9 @@ impl Pool {
         }
         let units = if counted > 0 { counted } else { units };
         let device_ns = device_ns as f64;
-        if self.cost.is_fitted() && self.num_replicas > 1 {
+        let is_reference = self.cost.observations() < SURE_OBSERVATIONS
+            || replica.speed.value() >= REFERENCE_RATIO * self.fastest_speed();
+        if self.cost.observations() >= SPEED_OBSERVATIONS && self.num_replicas > 1 {
             let predicted = self.cost.expected().at(units).max(1.0) / replica.speed.value();
             let residual = (predicted / device_ns).ln();
             if replica.speed.is_settled() {
@@ -307,10 +320,12 @@ impl Pool {
             }
             replica.speed.learn(residual - self.common_log);
         }
-        // With what the batch just taught of the replica, so that a new slow one blurs no fit.
-        let device_ns = device_ns * replica.speed.value();
-        let is_changed = self.cost.observe(units, device_ns);
-        self.policy.observe(now_ns, device_ns, is_changed);
+        // With what the batch just taught of the replica, so that a new slow one blurs no fit. A
+        // slow one gets larger batches: in a common fit its speed and the slope would be confused,
+        // and both could drift far off.
+        let speed = replica.speed.value();
+        let is_changed = is_reference && self.cost.observe(units, device_ns * speed);
+        self.policy.observe(now_ns, device_ns * speed, is_changed);
         self.tell_policy();
     }
 }
