@@ -407,8 +407,10 @@ class Scheduler:
         If it is executing, its slot in the batch is dead weight until the worker drops it.
         """
     def expire(self, now_ns: int) -> list[Ended]:
-        """Ends every request whose deadline is at or before `now_ns`, and every queued one that no
-        replica can serve in time any more. O(pools + k log n)."""
+        """Ends every request whose deadline has come, and queued ones that cannot make theirs.
+
+        Those no replica can serve in time any more. O(pools + k log n).
+        """
     def next_event_ns(self) -> int | None:
         """Next instant at which time alone gives `expire` or `form_batch` something to do.
 
@@ -815,8 +817,8 @@ class Trace:
     Raises ValueError for columns of unequal length, times out of order or values out of range.
     """
 
-    def __init__(
-        self,
+    def __new__(
+        cls,
         *,
         duration_ns: int,
         at_ns: Sequence[int],
@@ -829,7 +831,7 @@ class Trace:
         tenants: Sequence[int],
         weights: Sequence[float],
         cancel_after_ns: Sequence[int],
-    ) -> None: ...
+    ) -> Self: ...
     @staticmethod
     def draw(
         *,
