@@ -678,8 +678,9 @@ class Step:
         """Value per second, output tokens/s; 0 while the cost is indeterminate."""
     @property
     def parts(self) -> tuple[float, float, float, float, float, float]:
-        """Tokens, fairness, prompts, deliveries, stalls, waiting; their sum over the cost is the
-        score.
+        """Tokens, fairness, prompts, deliveries, stalls, waiting.
+
+        Their sum over the cost is the score.
         """
     @property
     def feedback(self) -> bool:
