@@ -36,6 +36,8 @@ WIDTHS = (1, 2, 4, 8)
 
 @dataclass(frozen=True)
 class Device:
+    """A surface, its lanes, and what readers on it want."""
+
     surface: CostSurface
     drafting: CostSurface
     lanes: int
@@ -60,6 +62,8 @@ DEVICES = {
 
 @dataclass(frozen=True)
 class Workload:
+    """Medians and spreads of prompts and outputs, and the load."""
+
     prompt: float
     prompt_sigma: float
     output: float

@@ -155,10 +155,6 @@ class Engine:
         """Requests whose output has not ended."""
         return sum(lane.ending is None for lane in self._lanes.values())
 
-    def fits(self, prompt_tokens: int, output_limit: int) -> bool:
-        """Whether such a request would get a lane now."""
-        return self._memory.fits(prompt_tokens + output_limit)
-
     def predicted_first_token_ns(self) -> int:
         """Wait to the first token of a usual prompt that would be admitted now."""
         ahead = sum(lane.prompt_left for lane in self._lanes.values() if lane.ending is None)

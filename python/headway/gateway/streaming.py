@@ -175,10 +175,6 @@ class StreamDispatcher:
         if pool in self._pools:
             self._pump(pool)
 
-    def num_queued(self, pool: int) -> int:
-        """Requests that wait for a lane."""
-        return len(self._pools[pool].queue) if pool in self._pools else 0
-
     # -- admission
 
     def _check(

@@ -39,11 +39,6 @@ class Generation:
         self._changed = changed
         self._idle_waiters: list[asyncio.Future[None]] = []
 
-    @property
-    def num_streams(self) -> int:
-        """Outputs that have not ended."""
-        return self._engine.num_lanes
-
     def submit(self, stream: PendingStream) -> None:
         """Begins an output, or answers why not."""
         now_ns = self._clock.now_ns()

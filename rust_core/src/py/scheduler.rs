@@ -93,7 +93,7 @@ impl Scheduler {
             priority_weights = vec![4.0, 1.0, 0.25],
             shed_early = true
         ),
-        text_signature = "(pool, *, alpha=0.5, large_share=0.0, bulk_share=0.05, \
+        text_signature = "($self, pool, *, alpha=0.5, large_share=0.0, bulk_share=0.05, \
                           priority_weights=(4.0, 1.0, 0.25), shed_early=True)"
     )]
     fn set_policy(
