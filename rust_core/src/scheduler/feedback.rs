@@ -55,7 +55,11 @@ impl Scheduler {
         replica.succeed(now_ns, latency_ns, handoff_ns);
         let counted = measured(report.units, MAX_UNITS << 20).unsigned_abs();
         // Without a count, units of members that left early may or may not have been worked on.
-        let is_whole = counted > 0 || dispatch.live == dispatch.members.len();
+        // Still, a batch that took longer than all of them should have is a lesson: were it not
+        // one, a cost model that is too low would make every batch late and never learn of it.
+        let is_whole = counted > 0
+            || dispatch.live == dispatch.members.len()
+            || device_ns > dispatch.predicted_ns;
         let Some(pool) = self.pools.slot(dispatch.pool).and_then(|slot| self.pools.at_mut(slot))
         else {
             return;
