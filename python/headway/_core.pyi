@@ -25,6 +25,7 @@ __all__ = [
     "ReplicaStats",
     "Rng",
     "Scheduler",
+    "SimReport",
     "Step",
     "StepGraph",
     "StepPause",
@@ -32,9 +33,12 @@ __all__ = [
     "StepReason",
     "StepScheduler",
     "TokenBucket",
+    "Trace",
     "Verdict",
     "__version__",
+    "clairvoyant_bound",
     "hash_key",
+    "simulate",
     "split_point",
 ]
 
