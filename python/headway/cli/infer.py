@@ -50,6 +50,7 @@ def infer(
         typer.Option(
             metavar="MS",
             min=0.001,
+            max=86_400_000,
             help="Deadline of the call, in ms; it is the deadline of the work. "
             "[dim]Default: the model's.[/dim]",
         ),
@@ -85,6 +86,8 @@ def infer(
     from headway.v1.inference_pb2 import InferRequest
 
     texts = _lines() if text == ["-"] else text
+    if not all(map(_is_unicode, texts)):
+        usage("the text is not valid UTF-8; convert it first, with iconv for example")
     if not texts:
         usage("standard input has no line with text")
     request = InferRequest(
@@ -131,3 +134,12 @@ async def _call(
 
 def _lines() -> list[str]:
     return [line for line in sys.stdin.read().splitlines() if line.strip()]
+
+
+def _is_unicode(text: str) -> bool:
+    """False for what came from bytes that are no UTF-8."""
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return False
+    return True

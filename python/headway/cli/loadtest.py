@@ -1,5 +1,6 @@
 """``headway loadtest``."""
 
+import os
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
@@ -196,6 +197,8 @@ def loadtest(
         objective = StreamObjective(parse_duration_ns(first_slo), parse_duration_ns(gap_slo))
     except ValueError as error:
         usage(str(error))
+    if json_to is not None and json_to != "-" and not _can_write(Path(json_to)):
+        usage(f"--json cannot write {json_to}; name a file in a folder that exists")
     plan = LoadPlan(
         mix,
         seconds=seconds,
@@ -219,6 +222,13 @@ def loadtest(
         objective if stream else None,
     )  # fmt: skip
     return run.execute(seed, json_to)
+
+
+def _can_write(path: Path) -> bool:
+    """True if a file can be made or replaced there, as far as can be told before a long run."""
+    return os.access(path if path.exists() else path.absolute().parent, os.W_OK) and not (
+        path.is_dir()
+    )
 
 
 class _Session:

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Mapping
 
 from headway._core import ReplicaCondition, Rng, Scheduler
 from headway.clock import Clock
-from headway.errors import InvalidRequest, NotFound
+from headway.errors import FailedPrecondition, InvalidRequest, NotFound
 from headway.gateway.catalog import Catalog, Pool
 from headway.gateway.replica import Replica, Worker
 from headway.gateway.session import WorkerSession
@@ -70,6 +70,7 @@ class Fleet:
 
         Raises:
           InvalidRequest: a field is missing or malformed, or the fleet is full.
+          FailedPrecondition: another worker with this name is connected.
         """
         _check(request)
         worker = self.workers.get(request.worker_id)
@@ -85,6 +86,7 @@ class Fleet:
             worker.labels = dict(request.labels)
             return worker
         if worker is not None:
+            _check_not_in_use(worker, request)
             self._remove(worker, "registered anew")
         if len(self.workers) >= self._max_workers:
             raise InvalidRequest(
@@ -302,6 +304,20 @@ class Fleet:
         self._scheduler.set_replica_condition(now_ns, replica.handle, condition)
         self.on_readiness(pool)
         self.on_capacity(pool.handle)
+
+
+def _check_not_in_use(worker: Worker, request: fleet_pb2.RegisterRequest) -> None:
+    """Two workers of one name would throw each other out for ever.
+
+    One that was restarted has lost its session with its process, and takes over at once.
+    """
+    if worker.session.up and worker.instance_id != request.instance_id:
+        raise FailedPrecondition(
+            f"worker_id {worker.worker_id} is in use by a worker at {worker.address}; "
+            "give this one another worker_id, or stop that one",
+            field="worker_id",
+            metadata={"worker_id": worker.worker_id, "address": worker.address},
+        )
 
 
 def _check(request: fleet_pb2.RegisterRequest) -> None:

@@ -5,6 +5,7 @@ both transports the chain rebuilds a call's details and metadata for each call (
 that a call costs on the native one), which a wrapper does not need.
 """
 
+import asyncio
 import functools
 import logging
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
@@ -148,4 +149,11 @@ async def _abort(context: Any, error: Exception, path: str, pushback: bool) -> N
     if not isinstance(error, RequestError):
         _log.error("unexpected error in %s", path, exc_info=error)
     code, message, trailers = abort_arguments(error, pushback=pushback)
-    await context.abort(code, message, trailers)
+    try:
+        await context.abort(code, message, trailers)
+    except aio.AbortError:
+        raise
+    except Exception as late:
+        # The client left while its error was on the way; grpc.aio has no better name for it.
+        _log.debug("%s had no caller left to tell: %s", path, late)
+        raise asyncio.CancelledError from late
