@@ -100,7 +100,7 @@ $(VENV)/.created:
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
 		{ echo "$(PYTHON) is older than 3.11; name a newer one with PYTHON="; exit 1; }
 	@command -v cargo >/dev/null || { echo "no cargo found; install Rust, with rustup for example"; exit 1; }
-	@echo "setting up $(VENV)"
+	@echo "setting up $(VENV); the first time takes a few minutes"
 	@$(PYTHON) -m venv $(VENV)
 	@$(BIN)/python -m pip install --quiet 'maturin>=1.9.4,<2'
 	@touch $@
