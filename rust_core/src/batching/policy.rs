@@ -215,6 +215,13 @@ impl ValuePolicy {
         }
     }
 
+    /// True if a usual request is small beside a batch. Otherwise what fits where decides over its
+    /// fate, and the work ahead says little of it.
+    fn is_predictable(&self, quantum_ns: f64) -> bool {
+        let run_ns = self.fleet.cost.slope_ns * self.mix.mean_units();
+        2.0 * run_ns <= quantum_ns - self.fleet.cost.intercept_ns
+    }
+
     /// True if the floor for the largest will have time for it, whatever its key.
     fn floor_serves(&self, item: &Item, room_ns: f64) -> bool {
         let units = self.queue.large.total().units + item.units;
@@ -298,6 +305,7 @@ impl BatchPolicy for ValuePolicy {
             && !self.queue.interactive.is_empty()
             && !self.is_doubtful(now_ns)
             && self.shedder.refuses(&prospect, outlook.speed)
+            && self.is_predictable(terms.quantum_ns)
             && !self.floor_serves(item, prospect.room_ns);
         if !is_shed {
             self.shedder.admit(standing.relative_key, terms.usual_ns(item.units));
