@@ -29,7 +29,9 @@ def test_a_new_store_gets_one_admin_key(tmp_path: Path, monkeypatch: pytest.Monk
         assert fleet.kill("gateway", 15) == 0
         fleet.start_gateway(open_to_all=False)
         with BlockingControlClient(address, api_key=key) as control:
-            assert control.state().gateway.store.up
+            # It follows the store as soon as it has started, not before.
+            while not control.state().gateway.store.up:
+                pass
         assert KEY.findall(fleet.log("gateway")) == [key]
     finally:
         fleet.stop_all()
