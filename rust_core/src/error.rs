@@ -15,7 +15,7 @@ pub enum CoreError {
     },
     /// A handle that was never given out, or no longer stands for anything.
     UnknownHandle {
-        /// "pool", "replica", "tenant" or "model".
+        /// "pool", "replica", "tenant", "model" or "lane".
         kind: &'static str,
         /// What was given.
         handle: i64,

@@ -12,6 +12,7 @@ pub mod cost;
 pub mod deadline;
 pub mod edf;
 pub mod edf_policy;
+pub mod engine;
 pub mod error;
 pub mod ewma;
 pub mod hash;

@@ -3,6 +3,26 @@ use crate::rng::Rng;
 
 const ABSENT: u32 = u32::MAX;
 
+/// What was drawn, and what it was drawn against.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Draw {
+    /// The replica to take.
+    pub chosen: u32,
+    /// The other one, with the costs of both; None for a lone replica, which nobody weighed.
+    pub rival: Option<Rival>,
+}
+
+/// The replica that was drawn and not taken.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Rival {
+    /// The replica.
+    pub slot: u32,
+    /// Its cost.
+    pub cost: f64,
+    /// Cost of the one that was taken.
+    pub chosen_cost: f64,
+}
+
 /// The replicas that could take a batch now, in no meaningful order. All operations O(1).
 #[derive(Debug, Default)]
 pub struct EligibleIndex {
@@ -66,14 +86,25 @@ impl EligibleIndex {
     /// Ties go to the first drawn, so that they stay unbiased. O(1), at most two draws.
     /// Source: Mitzenmacher, "The power of two choices in randomized load balancing",
     /// IEEE TPDS 12(10), 2001.
-    pub fn pick(&self, rng: &mut Rng, cost: impl Fn(u32) -> f64) -> Option<u32> {
+    pub fn draw(&self, rng: &mut Rng, cost: impl Fn(u32) -> f64) -> Option<Draw> {
         let first = *self.slots.first()?;
         if self.slots.len() == 1 {
-            return Some(first);
+            return Some(Draw { chosen: first, rival: None });
         }
         let (one, two) = draw_two(self.slots.len(), rng);
         let (one, two) = (self.slots[one], self.slots[two]);
-        Some(if cost(two) < cost(one) { two } else { one })
+        let (cost_one, cost_two) = (cost(one), cost(two));
+        let (chosen, slot, chosen_cost, cost) = if cost_two < cost_one {
+            (two, one, cost_two, cost_one)
+        } else {
+            (one, two, cost_one, cost_two)
+        };
+        Some(Draw { chosen, rival: Some(Rival { slot, cost, chosen_cost }) })
+    }
+
+    /// The replica that [`draw`](Self::draw) takes.
+    pub fn pick(&self, rng: &mut Rng, cost: impl Fn(u32) -> f64) -> Option<u32> {
+        self.draw(rng, cost).map(|draw| draw.chosen)
     }
 }
 

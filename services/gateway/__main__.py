@@ -6,17 +6,22 @@ from pathlib import Path
 from headway.config import load_gateway, read_layers
 from headway.errors import ConfigError
 from headway.gateway.main import EXIT_CONFIG, run
+from headway.gateway.settings import GatewaySettings
 
 
 def main() -> int:
     """Reads the configuration and runs; returns the exit code."""
     path = Path(sys.argv[1]) if len(sys.argv) > 1 else Path(__file__).with_name("gateway.toml")
+
+    def load() -> GatewaySettings:
+        return load_gateway(read_layers(path))
+
     try:
-        settings = load_gateway(read_layers(path))
+        settings = load()
     except ConfigError as error:
         print(f"headway gateway: {error}", file=sys.stderr)
         return EXIT_CONFIG
-    return run(settings)
+    return run(settings, load)
 
 
 if __name__ == "__main__":

@@ -12,11 +12,12 @@ import pytest
 from tests.support.fleet import refusal
 from tests.support.processes import FleetProcesses, fleet_processes, infer, until_serving
 
-from headway.v1 import inference_pb2
+from headway.v1 import control_pb2, control_pb2_grpc, inference_pb2
 
 pytestmark = pytest.mark.e2e
 
 SLOW = "intercept_ms = 20\nslope_ms_per_unit = 0"
+SLOWER = "intercept_ms = 700\nslope_ms_per_unit = 0"
 RETRYABLE = {grpc.StatusCode.UNAVAILABLE}
 
 
@@ -65,11 +66,11 @@ class Load:
 
 @pytest.mark.parametrize("transport", ["native", "grpcio"])
 async def test_killing_a_worker_under_load_loses_no_request(tmp_path: Path, transport: str) -> None:
-    async with fleet_processes(
-        tmp_path, "w1", "w2", "w3", transport=transport, runtime=SLOW
-    ) as fleet:
+    async with fleet_processes(tmp_path, "w2", "w3", transport=transport, runtime=SLOW) as fleet:
+        # Slow enough that it still has the batch in hand when the signal comes.
+        fleet.start_worker("w1", SLOWER)
         load = Load(fleet)
-        await load.until_answered(50)
+        await until_executing_on(fleet, "w1")
         fleet.kill("w1")
         await load.until_answered(100)
         fleet.start_worker("w1", SLOW)
@@ -78,6 +79,19 @@ async def test_killing_a_worker_under_load_loses_no_request(tmp_path: Path, tran
         ended = await load.stop()
         assert set(ended) == {"ok"}, ended
         assert any(o.attempts > 1 for o in load.outcomes), "the kill met no batch"
+
+
+async def until_executing_on(fleet: FleetProcesses, worker_id: str) -> None:
+    """Returns when a worker has a batch in hand."""
+    async with grpc.aio.insecure_channel(f"127.0.0.1:{fleet.ports['control']}") as channel:
+        stub = control_pb2_grpc.ControlServiceStub(channel)
+        while True:
+            listed = await stub.ListReplicas(control_pb2.ListReplicasRequest(), timeout=10)
+            if any(
+                replica.worker_id == worker_id and replica.outstanding_batches
+                for replica in listed.replicas
+            ):
+                return
 
 
 async def test_killing_the_only_worker_ends_calls_and_its_return_serves_again(

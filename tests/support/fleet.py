@@ -13,6 +13,7 @@ from grpc_status import rpc_status
 
 from headway.clock import SystemClock
 from headway.gateway.main import GatewayProcess
+from headway.gateway.reload import Load
 from headway.gateway.settings import GatewaySettings
 from headway.gateway.wiring import Gateway, wire
 from headway.rng import SeedTree
@@ -57,20 +58,23 @@ class RunningGateway:
 
 
 @contextlib.asynccontextmanager
-async def running_gateway(**changes: Any) -> AsyncIterator[RunningGateway]:
+async def running_gateway(
+    load: Load | None = None, **changes: Any
+) -> AsyncIterator[RunningGateway]:
     settings = GatewaySettings(
         **{
             "port": 0,
             "control_port": 0,
             "http_port": 0,
             "insecure_no_auth": True,
+            "store": {"url": "sqlite://"},
             "seed": 1,
             "drain_seconds": 5,
             **changes,
         }
     )
     loop = asyncio.get_running_loop()
-    gateway = wire(settings, SystemClock(), SeedTree(1), loop)
+    gateway = wire(settings, SystemClock(), SeedTree(1), loop, load=load)
     process = GatewayProcess(gateway)
     addresses = await process.start()
     options = [("grpc.max_send_message_length", -1), ("grpc.max_receive_message_length", -1)]

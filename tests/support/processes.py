@@ -29,19 +29,22 @@ class FleetProcesses:
     ports: dict[str, int] = field(default_factory=dict)
     running: dict[str, subprocess.Popen[bytes]] = field(default_factory=dict)
 
-    def start_gateway(self, *flags: str) -> None:
+    def start_gateway(self, *flags: str, open_to_all: bool = True) -> None:
         """Starts the gateway; the second time on the ports of the first."""
+        access = ["--insecure-no-auth"] if open_to_all else []
         address_file = self.folder / "gateway.json"
         address_file.unlink(missing_ok=True)
         chosen = [f"--{name}={port}" for name, port in self._ports().items()]
         self._start(
-            "gateway", "gateway", *chosen, f"--transport={self.transport}", "--insecure-no-auth",
+            "gateway", "gateway", *chosen, f"--transport={self.transport}", *access,
             f"--address-file={address_file}", *flags,
         )  # fmt: skip
         addresses = self._wait_for(address_file, "gateway")
         self.ports = {name: int(address.rsplit(":", 1)[1]) for name, address in addresses.items()}
 
-    def start_worker(self, worker_id: str, runtime: str = "", *, version: str = "v1") -> None:
+    def start_worker(
+        self, worker_id: str, runtime: str = "", *, version: str = "v1", fleet_token: str = ""
+    ) -> None:
         """Starts a worker with one simulated model "sim"; `runtime`: its TOML lines."""
         config = self.folder / f"{worker_id}.toml"
         address_file = self.folder / f"{worker_id}.json"
@@ -50,7 +53,8 @@ class FleetProcesses:
             f'[worker]\nworker_id = "{worker_id}"\n'
             f'gateways = ["127.0.0.1:{self.ports["control"]}"]\n'
             f'address_file = "{address_file}"\n'
-            f'[[worker.models]]\nmodel = "sim"\nversion = "{version}"\n'
+            + (f'fleet_token = "{fleet_token}"\n' if fleet_token else "")
+            + f'[[worker.models]]\nmodel = "sim"\nversion = "{version}"\n'
             f'[worker.models.runtime]\nkind = "simulated"\n{runtime}\n'
         )
         self._start(worker_id, "worker", f"--config={config}")

@@ -78,6 +78,25 @@ def as_panel(
     chosen = "as asked for" if pinned else "by the traffic split"
     rows.add_row("version", f"{response.version}, {chosen}")
     rows.add_row("replica", f"{response.replica}{_executions(response)}")
+    if response.HasField("batch"):
+        _add_batch(rows, batch)
+    rows.add_row(
+        "time",
+        f"{_ms(timings.total)} = queued {_ms(timings.queued)} + execution "
+        f"{_ms(timings.execution)}; here {round_trip_ns / _NS_PER_MS:.1f} ms",
+    )
+    predicted = f"predicted {_ms(batch.predicted_device)} for the batch"
+    shared = predicted if response.HasField("batch") else "of steps that others shared"
+    rows.add_row("device", f"{_ms(timings.device)}, {shared}")
+    rows.add_row("slack", f"{_ms(timings.slack_at_dispatch)} to the deadline at dispatch")
+    written = f", {_number(usage.output_units, 'unit')} written" if usage.output_units else ""
+    rows.add_row("work", f"{_number(usage.prompt_units, 'unit')} read{written}")
+    title = f"[bold]{response.model}[/bold] [dim]request {response.request_id}[/dim]"
+    output = Group(*_output_lines(response.output))
+    return Group(output, Panel(rows, title=title, title_align="left", expand=False))
+
+
+def _add_batch(rows: Table, batch: inference_pb2.BatchInfo) -> None:
     rows.add_row(
         "batch",
         f"no. {batch.id}: {_number(batch.size, 'request')}, {_number(batch.rows, 'row')}, "
@@ -85,20 +104,6 @@ def as_panel(
     )
     reason = reason_name(batch.reason)
     rows.add_row("closed by", f"{reason}: {REASONS.get(reason, 'a newer reason')}")
-    rows.add_row(
-        "time",
-        f"{_ms(timings.total)} = queued {_ms(timings.queued)} + execution "
-        f"{_ms(timings.execution)}; here {round_trip_ns / _NS_PER_MS:.1f} ms",
-    )
-    rows.add_row(
-        "device", f"{_ms(timings.device)}, predicted {_ms(batch.predicted_device)} for the batch"
-    )
-    rows.add_row("slack", f"{_ms(timings.slack_at_dispatch)} to the deadline at dispatch")
-    written = f", {_number(usage.output_units, 'unit')} written" if usage.output_units else ""
-    rows.add_row("work", f"{_number(usage.prompt_units, 'unit')} read{written}")
-    title = f"[bold]{response.model}[/bold] [dim]request {response.request_id}[/dim]"
-    output = Group(*_output_lines(response.output))
-    return Group(output, Panel(rows, title=title, title_align="left", expand=False))
 
 
 def reason_name(reason: inference_pb2.BatchReason) -> str:

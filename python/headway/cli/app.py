@@ -5,8 +5,23 @@ from typing import NoReturn
 
 import typer
 
-from headway.cli import gateway, infer, key, lab, loadtest, serve, version, worker
+from headway.cli import (
+    gateway,
+    infer,
+    key,
+    lab,
+    lab_dispatch,
+    loadtest,
+    operate,
+    rollout,
+    serve,
+    tenant,
+    verify_rollout,
+    version,
+    worker,
+)
 from headway.cli.config import config
+from headway.cli.engine import engine
 
 EPILOG = """
 [bold]Start here[/bold]
@@ -19,6 +34,7 @@ headway loadtest --clients 32 --seconds 20
 
 RUN = "Run"
 USE = "Use"
+OPERATE = "Operate"
 SET_UP = "Set up"
 
 app = typer.Typer(
@@ -27,7 +43,6 @@ app = typer.Typer(
     epilog=EPILOG,
     no_args_is_help=True,
     rich_markup_mode="rich",
-    add_completion=False,
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
 )
@@ -36,6 +51,20 @@ app.command(epilog=gateway.EPILOG, rich_help_panel=RUN)(gateway.gateway)
 app.command(epilog=worker.EPILOG, rich_help_panel=RUN)(worker.worker)
 app.command(epilog=infer.EPILOG, rich_help_panel=USE)(infer.infer)
 app.command(epilog=loadtest.EPILOG, rich_help_panel=USE)(loadtest.loadtest)
+app.add_typer(engine, name="engine", rich_help_panel=USE)
+app.command(epilog=operate.EPILOG, rich_help_panel=OPERATE)(operate.status)
+app.add_typer(operate.replicas, name="replicas", rich_help_panel=OPERATE)
+app.add_typer(operate.split, name="split", rich_help_panel=OPERATE)
+app.add_typer(tenant.tenants, name="tenant", rich_help_panel=OPERATE)
+app.add_typer(tenant.quotas, name="quota", rich_help_panel=OPERATE)
+app.command(epilog=operate.EPILOG, rich_help_panel=OPERATE)(operate.explain)
+app.command("log-level", epilog=operate.EPILOG, rich_help_panel=OPERATE)(operate.log_level)
+app.command(epilog=operate.EPILOG, rich_help_panel=OPERATE)(operate.audit)
+app.add_typer(rollout.rollouts, name="rollout", rich_help_panel=OPERATE)
+app.command(name="verify-rollout", epilog=verify_rollout.EPILOG, rich_help_panel=OPERATE)(
+    verify_rollout.verify_rollout
+)
+lab_dispatch.register(lab.lab)
 app.add_typer(lab.lab, name="lab", rich_help_panel=USE)
 app.add_typer(config, name="config", rich_help_panel=SET_UP)
 app.add_typer(key.keys, name="key", rich_help_panel=SET_UP)

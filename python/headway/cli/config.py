@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from headway.cli import options
+from headway.cli import control, options
 from headway.cli.exits import Exit, command
 
 if TYPE_CHECKING:
@@ -19,10 +19,11 @@ EPILOG = """
 
 headway config check headway.toml
 HEADWAY_GATEWAY__PORT=6000 headway config show --config headway.toml
+headway config reload --dry-run
 """
 
 config = typer.Typer(
-    help="Check and show the configuration.",
+    help="Check, show and reload the configuration.",
     no_args_is_help=True,
     rich_markup_mode="rich",
     add_completion=False,
@@ -77,6 +78,36 @@ def show(config: options.ConfigFile = None, as_json: options.AsJson = False) -> 
     else:
         _print_rows(sections)
     return Exit.CONFIG if set(problems) & set(layers.merged()) else Exit.OK
+
+
+@config.command(epilog=EPILOG)
+@command
+def reload(
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only say what would change.")] = False,
+    address: control.Address = control.DEFAULT_ADDRESS,
+    api_key: options.ApiKey = None,
+    as_json: options.AsJson = False,
+) -> int:
+    """Have a live gateway read its configuration again; a bad one leaves the last good one."""
+    return control.ask(
+        lambda client: client.reload(dry_run=dry_run),
+        _reloaded,
+        address=address,
+        api_key=api_key,
+        as_json=as_json,
+    )
+
+
+def _reloaded(done: Any) -> str:
+    from rich.markup import escape
+
+    restart = set(done.needs_restart)
+    lines = [f"configuration {done.generation} is in force"]
+    lines += [
+        escape(line) + (" [yellow](needs a restart)[/yellow]" if line in restart else "")
+        for line in done.changes
+    ]
+    return "\n".join(lines if done.changes else [*lines, "nothing is different"])
 
 
 def _section_rows(section: "Section", layers: "Layers") -> list[dict[str, Any]] | str:

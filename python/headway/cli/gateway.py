@@ -1,11 +1,14 @@
 """``headway gateway``."""
 
-from typing import Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
 from headway.cli import options
 from headway.cli.exits import command
+
+if TYPE_CHECKING:
+    from headway.gateway.settings import GatewaySettings
 
 EPILOG = """
 [bold]Examples[/bold]
@@ -32,14 +35,7 @@ def gateway(
             rich_help_panel=options.PORTS,
         ),
     ] = None,
-    port: Annotated[
-        int | None,
-        typer.Option(
-            metavar="N",
-            help="Data port: inference. 0: any free one. [dim]Default: 50051.[/dim]",
-            rich_help_panel=options.PORTS,
-        ),
-    ] = None,
+    port: options.Port = None,
     control_host: Annotated[
         str | None,
         typer.Option(
@@ -48,14 +44,7 @@ def gateway(
             rich_help_panel=options.PORTS,
         ),
     ] = None,
-    control_port: Annotated[
-        int | None,
-        typer.Option(
-            metavar="N",
-            help="Control port: operators and workers. 0: any. [dim]Default: 50052.[/dim]",
-            rich_help_panel=options.PORTS,
-        ),
-    ] = None,
+    control_port: options.ControlPort = None,
     http_host: Annotated[
         str | None,
         typer.Option(
@@ -64,14 +53,7 @@ def gateway(
             rich_help_panel=options.PORTS,
         ),
     ] = None,
-    http_port: Annotated[
-        int | None,
-        typer.Option(
-            metavar="N",
-            help="/metrics, /healthz, /readyz. 0: any. [dim]Default: 9100.[/dim]",
-            rich_help_panel=options.PORTS,
-        ),
-    ] = None,
+    http_port: options.HttpPort = None,
     transport: Annotated[
         Literal["grpcio", "native"] | None,
         typer.Option(
@@ -95,7 +77,8 @@ def gateway(
 ) -> int:
     """Run a gateway: it takes requests, schedules them, and sends them to workers.
 
-    SIGTERM or Ctrl-C drains it: new requests are refused, old ones finish.
+    SIGTERM or Ctrl-C drains it: new requests are refused, old ones finish. SIGHUP reads the
+    configuration again.
     """
     from headway.cli.parent import end_with
     from headway.config import load_gateway, read_layers
@@ -118,5 +101,9 @@ def gateway(
         "log_format": log_format,
         "seed": seed,
     }
-    layers = read_layers(config, {f"gateway.{name}": value for name, value in flags.items()})
-    return run(load_gateway(layers))
+    keyed = {f"gateway.{name}": value for name, value in flags.items()}
+
+    def load() -> "GatewaySettings":
+        return load_gateway(read_layers(config, keyed))
+
+    return run(load(), load)

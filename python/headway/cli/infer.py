@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from headway.cli import options
+from headway.cli import stream as streams
 from headway.cli.exits import EXIT_CODES_HELP, code_of, command, error_as_json, tell, usage
 
 if TYPE_CHECKING:
@@ -21,6 +22,9 @@ headway infer "a man is eating" "someone has a meal" "the stock market fell"
 
 [dim]# One row a line from a file, within 200 ms, for a program[/dim]
 headway infer - --deadline-ms 200 --json < lines.txt
+
+[dim]# From a model that writes, as it writes[/dim]
+headway infer --model smollm2 --stream "What is a tide?"
 
 {EXIT_CODES_HELP}
 """
@@ -46,6 +50,7 @@ def infer(
         typer.Option(
             metavar="MS",
             min=0.001,
+            max=86_400_000,
             help="Deadline of the call, in ms; it is the deadline of the work. "
             "[dim]Default: the model's.[/dim]",
         ),
@@ -62,6 +67,12 @@ def infer(
         ),
     ] = "",
     as_json: options.AsJson = False,
+    stream: streams.Stream = False,
+    max_tokens: streams.MaxTokens = None,
+    temperature: streams.Temperature = None,
+    top_p: streams.TopP = None,
+    seed: streams.Seed = None,
+    stop: streams.Stop = None,
 ) -> int:
     """Send a text to a model; print the answer and the decisions behind it."""
     import asyncio
@@ -75,6 +86,8 @@ def infer(
     from headway.v1.inference_pb2 import InferRequest
 
     texts = _lines() if text == ["-"] else text
+    if not all(map(_is_unicode, texts)):
+        usage("the text is not valid UTF-8; convert it first, with iconv for example")
     if not texts:
         usage("standard input has no line with text")
     request = InferRequest(
@@ -85,8 +98,15 @@ def infer(
         priority=f"PRIORITY_{priority.upper()}",
         lane=f"LANE_{lane.upper()}",
     )
+    streams.set_output(
+        request, max_tokens=max_tokens, temperature=temperature, top_p=top_p, seed=seed, stop=stop
+    )
     timeout_s = None if deadline_ms is None else deadline_ms / 1000
     try:
+        if stream:
+            read = streams.read(request, address, api_key, timeout_s, show=not as_json)
+            streams.show_end(asyncio.run(read), as_json=as_json)
+            return 0
         response, round_trip_ns = asyncio.run(_call(request, address, api_key, timeout_s))
     except HeadwayError as error:
         print(error_as_json(error)) if as_json else tell(error)
@@ -114,3 +134,12 @@ async def _call(
 
 def _lines() -> list[str]:
     return [line for line in sys.stdin.read().splitlines() if line.strip()]
+
+
+def _is_unicode(text: str) -> bool:
+    """False for what came from bytes that are no UTF-8."""
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return False
+    return True

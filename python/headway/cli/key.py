@@ -1,20 +1,13 @@
 """``headway key``."""
 
-import hashlib
 import json
-import secrets
-import string
-from typing import Annotated, Final, Literal
+from typing import Annotated, Literal
 
 import typer
 
+from headway.apikey import digest_of, new_key
 from headway.cli import options
 from headway.cli.exits import command, usage
-
-BASE62: Final = string.digits + string.ascii_uppercase + string.ascii_lowercase
-KEY_ID_LENGTH: Final = 8
-SECRET_LENGTH: Final = 43
-"""43 characters of 62 hold 256 bits."""
 
 EPILOG = """
 [bold]Example[/bold]
@@ -23,23 +16,16 @@ headway key new --tenant acme
 """
 
 keys = typer.Typer(
-    help="Make API keys.", no_args_is_help=True, rich_markup_mode="rich", add_completion=False
+    help="Make, list, rotate and revoke API keys.",
+    no_args_is_help=True,
+    rich_markup_mode="rich",
+    add_completion=False,
 )
 
 
 @keys.callback()
 def _group() -> None:
-    """Make API keys."""
-
-
-def new_key() -> tuple[str, str]:
-    """A fresh API key, and its id."""
-    key_id = _draw(KEY_ID_LENGTH)
-    return f"hw_{key_id}_{_draw(SECRET_LENGTH)}", key_id
-
-
-def _draw(length: int) -> str:
-    return "".join(secrets.choice(BASE62) for _ in range(length))
+    """Make, list, rotate and revoke API keys."""
 
 
 @keys.command(epilog=EPILOG)
@@ -52,19 +38,21 @@ def new(
     ] = "none",
     as_json: options.AsJson = False,
 ) -> None:
-    """Make a key. The secret is printed here, once; the gateway is given its hash.
+    """Make a key for a configuration file. Its secret is printed here, once.
 
     Nothing is stored: put the printed lines into the gateway's configuration.
     """
     import re
 
-    if re.fullmatch(r"[a-z0-9]([a-z0-9._-]{0,62}[a-z0-9])?", tenant) is None:
+    from headway.naming import NAME_PATTERN
+
+    if re.fullmatch(NAME_PATTERN, tenant) is None:
         usage(
             f"--tenant {tenant!r} is not a name: lower-case letters, digits, . _ and -, "
             "at most 64, a letter or digit at both ends"
         )
     key, key_id = new_key()
-    sha256 = hashlib.sha256(key.encode()).hexdigest()
+    sha256 = digest_of(key).hex()
     if as_json:
         print(json.dumps({"key": key, "key_id": key_id, "sha256": sha256, "role": role}))
         return

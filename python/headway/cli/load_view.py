@@ -2,6 +2,7 @@
 
 import sys
 from collections.abc import Mapping
+from typing import Any
 
 from rich.console import Console, Group, RenderableType
 from rich.live import Live
@@ -80,6 +81,24 @@ def as_table(result: LoadReport, plan: LoadPlan, seed: int) -> RenderableType:
         f"{result.repeated}",
     )
     return Group(table, "", _latency_table(result))
+
+
+def stream_table(streams: Mapping[str, Any]) -> Table:
+    """What readers of outputs saw; `StreamTally.report`."""
+    columns = list(streams["first_part_ms"])
+    table = Table("ms", *columns, box=None, pad_edge=False, header_style="bold")
+    for column in table.columns[1:]:
+        column.justify = "right"
+    for name, key in (("first part", "first_part_ms"), ("gap", "gap_ms")):
+        table.add_row(name, *(f"{streams[key][column]:.1f}" for column in columns))
+    objective = streams["objective_ms"]
+    table.caption = (
+        f"{streams['tokens_per_s']:.1f} tokens/s; {streams['good']} outputs "
+        f"({_percent(streams['good_ratio'])} of the offered) with a first part within "
+        f"{objective['first_part']:g} ms and a p95 gap within {objective['gap_p95']:g} ms"
+    )
+    table.caption_justify = "left"
+    return table
 
 
 def _latency_table(result: LoadReport) -> Table:

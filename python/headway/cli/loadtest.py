@@ -1,5 +1,6 @@
 """``headway loadtest``."""
 
+import os
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
@@ -14,10 +15,12 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine
 
     from headway.loadtest import LoadPlan, LoadReport, LoadRun, SizeDistribution
+    from headway.loadtest.stream import StreamObjective, StreamTally
     from headway.v1.inference_pb2 import InferRequest
 
 LOAD = "Load"
 REQUESTS = "Requests"
+OUTPUT = "Models that write"
 
 EPILOG = f"""
 [bold]Examples[/bold]
@@ -30,6 +33,9 @@ headway loadtest --rate 200 --deadline-mix 120ms:0.3,900ms:0.7 --seconds 60
 
 [dim]# The same for a program, over one multiplexed stream a channel[/dim]
 headway loadtest --rate 200 --stream-mode many --json report.json
+
+[dim]# Outputs: four readers of a model that writes[/dim]
+headway loadtest --model smollm2 --stream --clients 4 --max-tokens 64 --deadline-mix 60s
 
 Goodput is the share of offered requests that were answered within their deadline. In an open loop
 (--rate) latency counts from the instant a request was due, so a stall is measured in full.
@@ -99,6 +105,40 @@ def loadtest(
             rich_help_panel=LOAD,
         ),
     ] = "unary",
+    stream: Annotated[
+        bool,
+        typer.Option(
+            "--stream",
+            help="Read outputs as they are written: time to the first part, gaps, tokens/s.",
+            rich_help_panel=OUTPUT,
+        ),
+    ] = False,
+    max_tokens: Annotated[
+        int | None,
+        typer.Option(
+            "--max-tokens",
+            metavar="N",
+            min=1,
+            help="Output budget. [dim]Default: the model's.[/dim]",
+            rich_help_panel=OUTPUT,
+        ),
+    ] = None,
+    first_slo: Annotated[
+        str,
+        typer.Option(
+            metavar="D",
+            help="With --stream: longest good wait to the first part.",
+            rich_help_panel=OUTPUT,
+        ),
+    ] = "2s",
+    gap_slo: Annotated[
+        str,
+        typer.Option(
+            metavar="D",
+            help="With --stream: largest good p95 gap of an output.",
+            rich_help_panel=OUTPUT,
+        ),
+    ] = "200ms",
     deadline_mix: Annotated[
         str,
         typer.Option(
@@ -146,15 +186,19 @@ def loadtest(
     Leaves with 0 if anything was answered.
     """
     from headway.client import text_input
-    from headway.loadtest import LoadPlan, parse_deadline_mix, parse_size
+    from headway.loadtest import LoadPlan, parse_deadline_mix, parse_duration_ns, parse_size
+    from headway.loadtest.stream import StreamObjective
     from headway.v1.inference_pb2 import InferRequest
 
     if rate is not None and clients is not None:
         usage("--rate lays on an open loop and --clients a closed one; give one of them")
     try:
         mix, distribution = parse_deadline_mix(deadline_mix), parse_size(size)
+        objective = StreamObjective(parse_duration_ns(first_slo), parse_duration_ns(gap_slo))
     except ValueError as error:
         usage(str(error))
+    if json_to is not None and json_to != "-" and not _can_write(Path(json_to)):
+        usage(f"--json cannot write {json_to}; name a file in a folder that exists")
     plan = LoadPlan(
         mix,
         seconds=seconds,
@@ -171,8 +215,20 @@ def loadtest(
         priority=f"PRIORITY_{priority.upper()}",
         lane=f"LANE_{lane.upper()}",
     )
-    run = _Session(address, api_key, channels, stream_mode == "many", plan, template, distribution)
+    if max_tokens is not None:
+        template.max_output_units = max_tokens
+    run = _Session(
+        address, api_key, channels, stream_mode == "many", plan, template, distribution,
+        objective if stream else None,
+    )  # fmt: skip
     return run.execute(seed, json_to)
+
+
+def _can_write(path: Path) -> bool:
+    """True if a file can be made or replaced there, as far as can be told before a long run."""
+    return os.access(path if path.exists() else path.absolute().parent, os.W_OK) and not (
+        path.is_dir()
+    )
 
 
 class _Session:
@@ -187,7 +243,11 @@ class _Session:
         plan: "LoadPlan",
         template: "InferRequest",
         size: "SizeDistribution",
+        objective: "StreamObjective | None" = None,
     ) -> None:
+        from headway.loadtest.stream import StreamTally
+
+        self._streams = None if objective is None else StreamTally(objective)
         self._address = address
         self._api_key = api_key
         self._num_channels = num_channels
@@ -204,7 +264,7 @@ class _Session:
         root = fresh_root() if seed is None else seed
         run, interrupted = _run_loop(self._measure(root))
         result = report(run)
-        _write(result, root, run, json_to)
+        _write(result, root, run, json_to, self._streams)
         if interrupted:
             return Exit.INTERRUPTED
         if result.ok:
@@ -222,13 +282,24 @@ class _Session:
 
         seeds = SeedTree(root)
         connect = ManyStream if self._many else Client
-        callers = [connect(self._address, api_key=self._api_key) for _ in range(self._num_channels)]
+        callers: list[Any] = [
+            connect(self._address, api_key=self._api_key) for _ in range(self._num_channels)
+        ]
         workload = Workload(
             self._template, size=self._size, deadlines=self._plan.deadlines, seeds=seeds
         )
         clock = SystemClock()
+        used = callers
+        if self._streams is not None:
+            from headway.loadtest.stream import StreamCaller
+
+            count_from_ns = clock.now_ns() + self._plan.warmup_ns
+            used = [
+                StreamCaller(each, clock, self._streams, count_from_ns=count_from_ns)
+                for each in callers
+            ]
         run = LoadRun(
-            self._plan, workload, callers, clock=clock, arrivals_rng=seeds.stream("arrivals")
+            self._plan, workload, used, clock=clock, arrivals_rng=seeds.stream("arrivals")
         )
         interrupted = False
         view = asyncio.ensure_future(show_progress(run, clock))
@@ -268,12 +339,21 @@ def _loop_factory() -> "Callable[[], AbstractEventLoop]":
     return uvloop.new_event_loop
 
 
-def _write(result: "LoadReport", root: int, run: "LoadRun", json_to: str | None) -> None:
+def _write(
+    result: "LoadReport",
+    root: int,
+    run: "LoadRun",
+    json_to: str | None,
+    streams: "StreamTally | None",
+) -> None:
     import dataclasses
     import json
 
     if json_to is not None:
-        text = json.dumps({"seed": root, **dataclasses.asdict(result)}, indent=2)
+        numbers = {"seed": root, **dataclasses.asdict(result)}
+        if streams is not None:
+            numbers["streams"] = streams.report(result.offered, result.seconds)
+        text = json.dumps(numbers, indent=2)
         if json_to == "-":
             print(text)
         else:
@@ -284,4 +364,9 @@ def _write(result: "LoadReport", root: int, run: "LoadRun", json_to: str | None)
         from headway.cli.load_view import as_table
 
         width = None if sys.stdout.isatty() else 100
-        Console(width=width, highlight=False).print(as_table(result, run.plan, root))
+        console = Console(width=width, highlight=False)
+        console.print(as_table(result, run.plan, root))
+        if streams is not None:
+            from headway.cli.load_view import stream_table
+
+            console.print(stream_table(streams.report(result.offered, result.seconds)))

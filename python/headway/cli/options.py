@@ -69,6 +69,33 @@ Lane = Annotated[
                  "way."),
 ]  # fmt: skip
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON, for programs.")]
+Port = Annotated[
+    int | None,
+    typer.Option(
+        "--port",
+        metavar="N",
+        help="Data port: inference. 0: any free one. [dim]Default: 50051.[/dim]",
+        rich_help_panel=PORTS,
+    ),
+]
+ControlPort = Annotated[
+    int | None,
+    typer.Option(
+        "--control-port",
+        metavar="N",
+        help="Control port: operators and workers. 0: any. [dim]Default: 50052.[/dim]",
+        rich_help_panel=PORTS,
+    ),
+]
+HttpPort = Annotated[
+    int | None,
+    typer.Option(
+        "--http-port",
+        metavar="N",
+        help="/metrics, /healthz, /readyz. 0: any. [dim]Default: 9100.[/dim]",
+        rich_help_panel=PORTS,
+    ),
+]
 LogLevel = Annotated[
     Literal["debug", "info", "warning", "error"] | None,
     typer.Option("--log-level", help="[dim]Default: info.[/dim]", rich_help_panel=PROCESS),

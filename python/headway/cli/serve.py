@@ -27,30 +27,9 @@ headway serve --replicas v1,v1,v1,v1,v2@0.5 --port 0 --control-port 0 --http-por
 @command
 def serve(
     config: options.ConfigFile = None,
-    port: Annotated[
-        int | None,
-        typer.Option(
-            metavar="N",
-            help="Data port: inference. 0: any free one. [dim]Default: 50051.[/dim]",
-            rich_help_panel=options.PORTS,
-        ),
-    ] = None,
-    control_port: Annotated[
-        int | None,
-        typer.Option(
-            metavar="N",
-            help="Control port: operators and workers. 0: any. [dim]Default: 50052.[/dim]",
-            rich_help_panel=options.PORTS,
-        ),
-    ] = None,
-    http_port: Annotated[
-        int | None,
-        typer.Option(
-            metavar="N",
-            help="/metrics, /healthz, /readyz. 0: any. [dim]Default: 9100.[/dim]",
-            rich_help_panel=options.PORTS,
-        ),
-    ] = None,
+    port: options.Port = None,
+    control_port: options.ControlPort = None,
+    http_port: options.HttpPort = None,
     host: Annotated[
         str | None,
         typer.Option(

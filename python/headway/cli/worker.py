@@ -66,9 +66,10 @@ def worker(
         ),
     ] = None,
     runtime: Annotated[
-        Literal["onnx", "simulated"] | None,
+        Literal["onnx", "simulated", "decoder", "llama", "simulated-decoder"] | None,
         typer.Option(
-            help="onnx: a real model. simulated: a device of 18 ms + 0.022 ms a unit. "
+            help="onnx: a real model. simulated: a device of 18 ms + 0.022 ms a unit. Those that "
+            "write: decoder (numpy), llama (llama.cpp), simulated-decoder. "
             "[dim]Default: onnx.[/dim]",
             rich_help_panel="Model",
         ),
@@ -76,8 +77,18 @@ def worker(
     model_path: Annotated[
         Path | None,
         typer.Option(
-            metavar="DIRECTORY",
-            help="model.onnx and tokenizer.json. [dim]Default: the embedded MiniLM.[/dim]",
+            metavar="PATH",
+            help="Directory with model.onnx and tokenizer.json, or a GGUF file for those that "
+            "write. [dim]Default: the embedded model.[/dim]",
+            rich_help_panel="Model",
+        ),
+    ] = None,
+    trace_file: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FILE",
+            help="Where a model that writes keeps its steps, for headway engine trace. "
+            "[dim]Default: nowhere.[/dim]",
             rich_help_panel="Model",
         ),
     ] = None,
@@ -162,8 +173,9 @@ def worker(
     }
     configured = read_layers(config).merged().get("worker", {}).get("models")
     flags["models"] = models_with_flags(
-        configured, model=model, version=version, runtime=runtime, path=model_path, speed=speed
-    )
+        configured, model=model, version=version, runtime=runtime, path=model_path, speed=speed,
+        trace_file=trace_file,
+    )  # fmt: skip
     layers = read_layers(
         config, {f"worker.{name}": value for name, value in flags.items()}, OPTION_NAMES
     )
@@ -187,6 +199,7 @@ def models_with_flags(
     runtime: str | None,
     path: Path | None,
     speed: float | None,
+    trace_file: Path | None = None,
 ) -> list[dict[str, Any]] | None:
     """The list of models, changed by the flags; None if none of them was given.
 
@@ -196,7 +209,7 @@ def models_with_flags(
 
     named = {"model": model, "version": version, "speed": speed}
     changes: dict[str, Any] = {key: value for key, value in named.items() if value is not None}
-    if not changes and runtime is None and path is None:
+    if not changes and runtime is None and path is None and trace_file is None:
         return None
     if configured and len(configured) > 1:
         raise ConfigError(
@@ -210,4 +223,6 @@ def models_with_flags(
         one["runtime"] = {**(kept if kept.get("kind") == kind else {}), "kind": kind}
     if path is not None:
         one["runtime"]["path"] = str(path)
+    if trace_file is not None:
+        one.setdefault("runtime", {"kind": "decoder"})["trace_file"] = str(trace_file)
     return [one]

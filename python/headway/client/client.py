@@ -1,7 +1,7 @@
 """Unary calls over a few channels."""
 
 import itertools
-from collections.abc import Sequence
+from collections.abc import AsyncGenerator, Sequence
 from dataclasses import dataclass, field
 from types import TracebackType
 from typing import Self
@@ -9,6 +9,10 @@ from typing import Self
 from grpc import aio
 
 from headway.client.errors import from_call
+from headway.client.retry import NO_RETRY, RetryPolicy, with_retries
+from headway.client.stream import events
+from headway.clock import Clock, SystemClock
+from headway.rng import SeedTree, fresh_root
 from headway.rpc.channels import insecure_channel
 from headway.v1 import inference_pb2, types_pb2
 
@@ -38,15 +42,28 @@ class Client:
     in which it is first used.
     """
 
-    def __init__(self, address: str, *, api_key: str | None = None, num_channels: int = 1) -> None:
+    def __init__(
+        self,
+        address: str,
+        *,
+        api_key: str | None = None,
+        num_channels: int = 1,
+        retry: RetryPolicy | None = None,
+        clock: Clock | None = None,
+    ) -> None:
         """Connects when first used.
 
         Args:
           address: host:port of the gateway's data port.
           api_key: shown with each call.
           num_channels: connections, >= 1; one carries thousands of calls a second.
+          retry: what to do about rejections that say when to come back; default nothing.
+          clock: for the waits between retries; default the system's.
         """
         self.address = address
+        self._retry = retry or NO_RETRY
+        self._clock = clock or SystemClock()
+        self._rng = SeedTree(fresh_root()).stream("client") if retry is not None else None
         self._metadata = Credentials(api_key).metadata
         self._channels = [insecure_channel(address) for _ in range(num_channels)]
         infer = [
@@ -58,6 +75,15 @@ class Client:
             for channel in self._channels
         ]
         self._next_infer = itertools.cycle(infer)
+        stream = [
+            channel.unary_stream(
+                SERVICE + "InferStream",
+                request_serializer=inference_pb2.InferStreamRequest.SerializeToString,
+                response_deserializer=inference_pb2.InferStreamResponse.FromString,
+            )
+            for channel in self._channels
+        ]
+        self._next_stream = itertools.cycle(stream)
         self._list_models = self._channels[0].unary_unary(
             SERVICE + "ListModels",
             request_serializer=inference_pb2.ListModelsRequest.SerializeToString,
@@ -71,21 +97,41 @@ class Client:
 
         Args:
           request: what to run.
-          timeout_s: the deadline; None for the model's default.
+          timeout_s: the deadline, for all attempts together; None for the model's default.
 
         Raises:
           RequestError: the gateway refused or failed it; the class says why.
           GatewayUnreachable: nobody answered.
           UnexpectedStatus: the answer was of no known kind.
         """
-        call = next(self._next_infer)
-        try:
-            response: inference_pb2.InferResponse = await call(
-                request, timeout=timeout_s, metadata=self._metadata
-            )
-        except aio.AioRpcError as error:
-            raise from_call(error, self.address) from error
-        return response
+
+        async def once(timeout_s: float | None) -> inference_pb2.InferResponse:
+            call = next(self._next_infer)
+            try:
+                response: inference_pb2.InferResponse = await call(
+                    request, timeout=timeout_s, metadata=self._metadata
+                )
+            except aio.AioRpcError as error:
+                raise from_call(error, self.address) from error
+            return response
+
+        if self._rng is None:
+            return await once(timeout_s)
+        return await with_retries(once, self._retry, self._clock, self._rng, timeout_s=timeout_s)
+
+    def infer_stream(
+        self, request: inference_pb2.InferRequest, *, timeout_s: float | None = None
+    ) -> AsyncGenerator[inference_pb2.InferStreamResponse]:
+        """One answer in parts; the last event is `final`. Raises as `infer` does.
+
+        What is not taken holds the writer back; closing the generator cancels the call.
+        """
+        call = next(self._next_stream)(
+            inference_pb2.InferStreamRequest(request=request),
+            timeout=timeout_s,
+            metadata=self._metadata,
+        )
+        return events(call, self.address)
 
     async def list_models(
         self, *, timeout_s: float | None = None

@@ -89,6 +89,10 @@ def from_call(error: aio.AioRpcError, address: str) -> CallError:
             f"no gateway answers at {address} ({message}); start one with `headway serve`, or "
             "name its address with --address"
         )
+    # What this side cancels raises CancelledError: the other side took the call back, as a server
+    # does with calls that arrive while it closes its port.
+    if code is grpc.StatusCode.CANCELLED:
+        return GatewayUnreachable(f"the gateway at {address} went away; try again")
     return _without_reason(status_pb2.Status(code=code.value[0], message=message), "", None)
 
 
@@ -97,7 +101,5 @@ def _without_reason(
 ) -> CallError:
     if not reason and status.code == code_pb2.DEADLINE_EXCEEDED:
         return errors.DeadlineExpired("no answer before the call's deadline; allow more time")
-    if not reason and status.code == code_pb2.CANCELLED:
-        return errors.Cancelled(status.message or "the call was cancelled")
     name = _CODE_NAMES[status.code].name if status.code in _CODE_NAMES else str(status.code)
     return UnexpectedStatus(reason or name, status.message, retry_after_ns)

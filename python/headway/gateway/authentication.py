@@ -1,17 +1,17 @@
 """API keys: hw_<key id>_<secret>, kept as hashes, found by key id."""
 
-import hashlib
 import hmac
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from headway.errors import PermissionDenied, Unauthenticated
-from headway.rpc.interceptors import Caller
+from headway.apikey import KEY_ID_LENGTH, PREFIX, digest_of
+from headway.clock import Clock
+from headway.errors import PermissionDenied, StoreUnavailable, Unauthenticated
+from headway.rpc.interceptors import NEVER_NS, Caller
 
 ROLES: Mapping[str, int] = {"none": 0, "viewer": 1, "operator": 2, "admin": 3}
-_PREFIX = "hw_"
-_KEY_ID_LENGTH = 8
+_RETRY_NS = 1_000_000_000
 _HOW = 'send it as metadata "authorization: Bearer hw_..."; `headway key new` makes one'
 
 
@@ -27,10 +27,25 @@ class StoredKey:
 class KeyAuthenticator:
     """Checks the key of every call. Constant work a call, whatever the number of keys."""
 
-    def __init__(self, keys: Iterable[StoredKey], required_role: Mapping[str, int]) -> None:
-        """`required_role`: least role by method path; 0 for methods not named."""
-        self._keys = {key.key_id: key for key in keys}
+    def __init__(
+        self,
+        keys: Mapping[str, StoredKey],
+        required_role: Mapping[str, int],
+        clock: Clock,
+        *,
+        complete: Callable[[], bool] = lambda: True,
+    ) -> None:
+        """Looks keys up where they are kept up to date.
+
+        Args:
+          keys: by key id; changes are seen at the next call.
+          required_role: least role by method path; 0 for methods not named.
+          complete: False while there may be keys that are not known yet.
+        """
+        self._keys = keys
         self._required_role = required_role
+        self._clock = clock
+        self._complete = complete
 
     def __call__(self, metadata: Callable[[], Iterable[Any]], method: str) -> Caller:
         """The caller.
@@ -48,19 +63,33 @@ class KeyAuthenticator:
                 f"{' or '.join(names)}",
                 metadata={"tenant": caller.tenant, "method": method},
             )
+        if required and caller.terms.disabled:
+            raise PermissionDenied(
+                f"tenant {caller.tenant} is disabled; another admin can enable it",
+                metadata={"tenant": caller.tenant, "method": method},
+            )
         return caller
 
     def _caller(self, presented: str) -> Caller:
         if not presented:
             raise Unauthenticated(f"no API key; {_HOW}")
-        digest = hashlib.sha256(presented.encode()).digest()
-        end = len(_PREFIX) + _KEY_ID_LENGTH
-        stored = self._keys.get(presented[len(_PREFIX) : end])
+        digest = digest_of(presented)
+        end = len(PREFIX) + KEY_ID_LENGTH
+        stored = self._keys.get(presented[len(PREFIX) : end])
         # An unknown key id costs the same comparison as a known one with a wrong secret.
         known = stored.digest if stored is not None else bytes(32)
-        if not hmac.compare_digest(digest, known) or stored is None:
+        matches = hmac.compare_digest(digest, known)
+        if stored is None and not self._complete():
+            raise StoreUnavailable(
+                "this gateway has just started and has not read its keys yet; retry",
+                retry_after_ns=_RETRY_NS,
+            )
+        if stored is None or not matches:
             raise Unauthenticated(f"the API key is not valid here; {_HOW}")
-        return stored.caller
+        caller = stored.caller
+        if caller.expires_at_ns != NEVER_NS and caller.expires_at_ns <= self._clock.now_ns():
+            raise Unauthenticated(f"API key {caller.key_id} has expired; {_HOW}")
+        return caller
 
 
 class OpenAuthenticator:

@@ -4,6 +4,7 @@ import difflib
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
 from headway._core import Scheduler, hash_key
 from headway.admission.units import UnitEstimator
@@ -13,11 +14,18 @@ from headway.rpc.convert import duration_ns
 from headway.telemetry.gateway import GatewayMetrics, PoolMetrics
 from headway.v1 import control_pb2, types_pb2
 
+if TYPE_CHECKING:
+    from headway.gateway.rollouts.shadow import ShadowMirror
+    from headway.rollout.tap import ArmTap
+
 _NS_PER_MS = 1_000_000
 _RETRY_NS = 1_000_000_000
 # Before a worker has said anything of a model's cost: a small transformer on one core.
 _DEFAULT_PRIOR_INTERCEPT_NS = 5_000_000.0
 _DEFAULT_PRIOR_SLOPE_NS = 100_000.0
+GivenSplit = tuple[dict[str, float], "control_pb2.TrafficSplitSource"]
+"""Shares by version, and who set them."""
+
 MAX_MODELS = 1024
 MAX_VERSIONS = 64
 
@@ -34,6 +42,9 @@ class Pool:
     metrics: PoolMetrics
     num_replicas: int = 0
     num_ready: int = 0
+    # Of an active rollout: what counts outcomes, and what copies requests.
+    tap: "ArmTap | None" = None
+    mirror: "ShadowMirror | None" = None
 
     @property
     def name(self) -> str:
@@ -52,6 +63,9 @@ class Model:
     versions: dict[str, Pool] = field(default_factory=dict)
     split: dict[str, float] = field(default_factory=dict)
     split_source: "control_pb2.TrafficSplitSource" = control_pb2.TRAFFIC_SPLIT_SOURCE_DEFAULT
+    # The split in force; replaced, never changed, so that a record of a request may point to it.
+    shares: tuple[tuple[str, float], ...] = ()
+    salt: int = 0
 
     def live_split(self) -> list[tuple[Pool, float]]:
         """Registered versions with their shares; the first also takes keys of empty pools."""
@@ -81,6 +95,8 @@ class Catalog:
         self._metrics = metrics
         self.models: dict[str, Model] = {}
         self.pools: dict[int, Pool] = {}
+        # Splits set by operators and rollouts, of models that have no worker yet too.
+        self._given: dict[str, GivenSplit] = {}
         for name in settings.models:
             self._add_model(name)
 
@@ -124,17 +140,69 @@ class Catalog:
             model.default_deadline_ns = duration_ns(card.default_deadline)
         return pool
 
-    def set_split(
-        self, model: Model, split: Mapping[str, float], source: "control_pb2.TrafficSplitSource"
-    ) -> None:
-        """Divides a model's traffic anew; versions without a worker yet join when they come."""
-        model.split = dict(split)
-        model.split_source = source
+    def take_splits(self, splits: Mapping[str, "GivenSplit | None"], *, full: bool) -> None:
+        """Takes over splits set by operators and rollouts.
+
+        Args:
+          splits: by model; None for one that was taken back.
+          full: whether these are all there are.
+        """
+        touched = set(splits) | (set(self._given) if full else set())
+        if full:
+            self._given.clear()
+        for name, given in splits.items():
+            if given is None:
+                self._given.pop(name, None)
+            else:
+                self._given[name] = given
+        for name in sorted(touched & self.models.keys()):
+            self._choose_split(self.models[name])
+
+    def override_split(self, model: Model, given: "GivenSplit") -> None:
+        """Puts a split in force here until the store's next one comes."""
+        self._given[model.name] = given
+        self._choose_split(model)
+
+    def configure(self, settings: GatewaySettings) -> None:
+        """Takes over what the configuration says of models; queues keep their bounds."""
+        self._settings = settings
+        for name in settings.models:
+            if name not in self.models:
+                self._add_model(name)
+        for name, model in self.models.items():
+            model.settings = settings.models.get(name, ModelSettings())
+            model.default_deadline_ns = self._default_deadline_ns(model)
+            self._choose_split(model)
+
+    def _default_deadline_ns(self, model: Model) -> int:
+        if model.settings.default_deadline_ms is not None:
+            return int(model.settings.default_deadline_ms * _NS_PER_MS)
+        declared = [
+            duration_ns(pool.card.default_deadline)
+            for pool in model.versions.values()
+            if pool.card.HasField("default_deadline")
+        ]
+        return declared[-1] if declared else int(self._settings.default_deadline_ms * _NS_PER_MS)
+
+    def _choose_split(self, model: Model) -> None:
+        """An operator's or rollout's split, else the configuration's, else the default."""
+        given = self._given.get(model.name)
+        if given is not None:
+            model.split, model.split_source = given
+        elif model.settings.split:
+            model.split = dict(model.settings.split)
+            model.split_source = control_pb2.TRAFFIC_SPLIT_SOURCE_CONFIG
+        else:
+            model.split = {}
+            model.split_source = control_pb2.TRAFFIC_SPLIT_SOURCE_DEFAULT
         self.apply_split(model)
 
     def apply_split(self, model: Model) -> None:
         """Hands the split of the registered versions to the scheduler."""
         split = model.live_split()
+        model.shares = tuple((pool.version, share) for pool, share in split)
+        if not split:
+            return  # `resolve` refuses what names no version
         self._scheduler.set_split(
             model.handle, [pool.handle for pool, _ in split], [share for _, share in split]
         )
@@ -153,12 +221,10 @@ class Catalog:
         if len(self.models) >= MAX_MODELS:
             raise InvalidRequest(f"this gateway already has {MAX_MODELS} models", field="models")
         settings = self._settings.models.get(name, ModelSettings())
-        deadline_ms = settings.default_deadline_ms or self._settings.default_deadline_ms
-        handle = self._scheduler.add_model(salt=hash_key(name.encode()))
-        model = Model(name, handle, settings, int(deadline_ms * _NS_PER_MS))
-        if settings.split:
-            model.split = dict(settings.split)
-            model.split_source = control_pb2.TRAFFIC_SPLIT_SOURCE_CONFIG
+        salt = hash_key(name.encode())
+        model = Model(name, self._scheduler.add_model(salt=salt), settings, 0, salt=salt)
+        model.default_deadline_ns = self._default_deadline_ns(model)
+        self._choose_split(model)
         self.models[name] = model
         return model
 

@@ -1,54 +1,116 @@
-"""ControlService: wire to state and back.
+"""ControlService: wire to domain and back. No decisions."""
 
-The methods not here (rollouts, tenants, keys, reload, explain) answer UNIMPLEMENTED.
-"""
-
+import contextlib
 import logging
 from collections.abc import AsyncIterator, Mapping
 from typing import Any
 
+from headway.admission.terms import check_key
 from headway.clock import Clock
 from headway.errors import InvalidRequest, NotFound
+from headway.gateway import explain, messages
 from headway.gateway.authentication import ROLES
 from headway.gateway.catalog import Catalog, Model
+from headway.gateway.control_plane import ControlPlane, unknown_tenant
+from headway.gateway.decisions import DecisionLog
+from headway.gateway.directory import Directory
 from headway.gateway.fleet import Fleet
+from headway.gateway.reload import Reloader
+from headway.gateway.rollouts.service import Rollouts
+from headway.gateway.rollouts.servicer import RolloutMethods
 from headway.gateway.state import StateReader, split_message
+from headway.gateway.state_feed import StateFeed
 from headway.rpc.convert import duration_ns
+from headway.rpc.interceptors import current_caller
+from headway.store.records import Author
 from headway.v1 import control_pb2, control_pb2_grpc
 
 SERVICE = "headway.v1.ControlService"
-METHODS = (
+_READS = (
     "GetState",
     "WatchState",
     "ListReplicas",
+    "GetTrafficSplit",
+    "GetRollout",
+    "ListRollouts",
+    "ListVerdicts",
+    "ListTenants",
+    "ExplainRequest",
+)
+_OPERATIONS = (
     "DrainReplica",
     "UndrainReplica",
-    "GetTrafficSplit",
     "SetTrafficSplit",
     "SetLogLevel",
+    "StartRollout",
+    "PauseRollout",
+    "ResumeRollout",
+    "PromoteRollout",
+    "AbortRollout",
 )
-_CHANGES = ("DrainReplica", "UndrainReplica", "SetTrafficSplit", "SetLogLevel")
+_ADMINISTRATION = (
+    "CreateTenant",
+    "UpdateTenant",
+    "DeleteTenant",
+    "CreateApiKey",
+    "RotateApiKey",
+    "RevokeApiKey",
+    "ListApiKeys",
+    "ReloadConfig",
+    "ListAuditEntries",
+)
+METHODS = (*_READS, *_OPERATIONS, *_ADMINISTRATION)
 
-# Least role by method path: reading takes a viewer, changing an operator.
 REQUIRED_ROLE: Mapping[str, int] = {
-    f"/{SERVICE}/{method}": ROLES["operator" if method in _CHANGES else "viewer"]
-    for method in METHODS
+    f"/{SERVICE}/{method}": ROLES[role]
+    for role, methods in (
+        ("viewer", _READS),
+        ("operator", _OPERATIONS),
+        ("admin", _ADMINISTRATION),
+    )
+    for method in methods
 }
+"""Least role by method path."""
 
 _DEFAULT_INTERVAL_NS = 1_000_000_000
 _LEAST_INTERVAL_NS = 100_000_000
+_DEFAULT_OVERLAP_NS = 24 * 3600 * 1_000_000_000
+_LONGEST_NS = 10 * 366 * 24 * 3600 * 1_000_000_000
 _LEVELS = ("debug", "info", "warning", "error")
 _ROOT_LOGGER = "headway"
 
 
-class ControlServicer(control_pb2_grpc.ControlServiceServicer):
+class ControlServicer(RolloutMethods, control_pb2_grpc.ControlServiceServicer):
     """What operators call."""
 
-    def __init__(self, state: StateReader, fleet: Fleet, catalog: Catalog, clock: Clock) -> None:
+    def __init__(
+        self,
+        plane: ControlPlane,
+        state: StateReader,
+        feed: StateFeed,
+        fleet: Fleet,
+        catalog: Catalog,
+        directory: Directory,
+        decisions: DecisionLog,
+        reloader: Reloader,
+        rollouts: Rollouts,
+        clock: Clock,
+        *,
+        gateway_id: str,
+    ) -> None:
+        self.rollouts = rollouts
+        self.gateway_id = gateway_id
+        self._plane = plane
         self._state = state
+        self._feed = feed
         self._fleet = fleet
         self._catalog = catalog
+        self._directory = directory
+        self._decisions = decisions
+        self._reloader = reloader
         self._clock = clock
+
+    # -- state
 
     async def GetState(
         self, request: control_pb2.GetStateRequest, context: Any
@@ -67,15 +129,13 @@ class ControlServicer(control_pb2_grpc.ControlServiceServicer):
             raise InvalidRequest(
                 f"interval is {interval_ns / 1e9:g} s; it must be at least 0.1 s", field="interval"
             )
-        previous = self._state.read()
-        yield control_pb2.WatchStateResponse(state=previous, snapshot=True)
-        while True:
-            await self._clock.sleep(interval_ns)
-            current = self._state.read()
-            changes = _changes(previous, current)
-            if changes is not None:
-                yield changes
-            previous = current
+        caller = current_caller()
+        async with contextlib.aclosing(self._feed.watch(interval_ns)) as watched:
+            async for message in watched:
+                check_key(caller, self._clock.now_ns())
+                yield message
+
+    # -- replicas
 
     async def ListReplicas(
         self, request: control_pb2.ListReplicasRequest, context: Any
@@ -87,17 +147,19 @@ class ControlServicer(control_pb2_grpc.ControlServiceServicer):
         self, request: control_pb2.DrainReplicaRequest, context: Any
     ) -> control_pb2.DrainReplicaResponse:
         """Sends a worker no more work."""
-        worker = self._fleet.drain(request.worker_id, True)
-        replicas = self._state.describe(self._fleet.replicas_of((worker,)))
+        await self._plane.set_drained(self._author(), request.worker_id, True)
+        replicas = self._state.replicas_of_worker(request.worker_id)
         return control_pb2.DrainReplicaResponse(replicas=replicas)
 
     async def UndrainReplica(
         self, request: control_pb2.UndrainReplicaRequest, context: Any
     ) -> control_pb2.UndrainReplicaResponse:
         """Takes a drain back."""
-        worker = self._fleet.drain(request.worker_id, False)
-        replicas = self._state.describe(self._fleet.replicas_of((worker,)))
+        await self._plane.set_drained(self._author(), request.worker_id, False)
+        replicas = self._state.replicas_of_worker(request.worker_id)
         return control_pb2.UndrainReplicaResponse(replicas=replicas)
+
+    # -- traffic
 
     async def GetTrafficSplit(
         self, request: control_pb2.GetTrafficSplitRequest, context: Any
@@ -110,9 +172,118 @@ class ControlServicer(control_pb2_grpc.ControlServiceServicer):
     ) -> control_pb2.SetTrafficSplitResponse:
         """Divides a model's unpinned traffic anew."""
         model = self._model(request.model)
-        split = _checked_split(request, model)
-        self._catalog.set_split(model, split, control_pb2.TRAFFIC_SPLIT_SOURCE_OPERATOR)
+        self.rollouts.check_split_is_free(model.name)
+        await self._plane.set_split(self._author(), model, _checked_split(request, model))
         return control_pb2.SetTrafficSplitResponse(split=split_message(model))
+
+    # -- tenants
+
+    async def CreateTenant(
+        self, request: control_pb2.CreateTenantRequest, context: Any
+    ) -> control_pb2.CreateTenantResponse:
+        """Adds a tenant."""
+        record = messages.tenant_record(request.tenant)
+        made = await self._plane.create_tenant(self._author(), record)
+        return control_pb2.CreateTenantResponse(tenant=messages.tenant_message(made, False))
+
+    async def UpdateTenant(
+        self, request: control_pb2.UpdateTenantRequest, context: Any
+    ) -> control_pb2.UpdateTenantResponse:
+        """Replaces what is known of a tenant."""
+        record = messages.tenant_record(request.tenant)
+        made = await self._plane.update_tenant(self._author(), record)
+        return control_pb2.UpdateTenantResponse(tenant=messages.tenant_message(made, False))
+
+    async def ListTenants(
+        self, request: control_pb2.ListTenantsRequest, context: Any
+    ) -> control_pb2.ListTenantsResponse:
+        """Tenants, by name."""
+        size = messages.page_size(request.page_size)
+        named = [(record.tenant, messages.tenant_message(record, from_config))
+                 for record, from_config in self._directory.tenants()]  # fmt: skip
+        tenants, following = messages.page(named, size, request.page_token)
+        return control_pb2.ListTenantsResponse(tenants=tenants, next_page_token=following)
+
+    async def DeleteTenant(
+        self, request: control_pb2.DeleteTenantRequest, context: Any
+    ) -> control_pb2.DeleteTenantResponse:
+        """Removes a tenant and its keys."""
+        messages.check_name(request.tenant, "tenant")
+        await self._plane.delete_tenant(self._author(), request.tenant)
+        return control_pb2.DeleteTenantResponse()
+
+    # -- keys
+
+    async def CreateApiKey(
+        self, request: control_pb2.CreateApiKeyRequest, context: Any
+    ) -> control_pb2.CreateApiKeyResponse:
+        """Makes a key; its secret is in this answer and nowhere else."""
+        messages.check_name(request.tenant, "tenant")
+        messages.check_description(request.description)
+        valid_ns = None
+        if request.HasField("valid_for"):
+            valid_ns = _checked_duration(duration_ns(request.valid_for), "valid_for", least=1)
+        role = messages.role_name(request.role)
+        made = await self._plane.create_key(
+            self._author(), request.tenant, role, valid_ns, request.description
+        )
+        return control_pb2.CreateApiKeyResponse(
+            secret=made.secret, key=messages.key_message(made.record)
+        )
+
+    async def RotateApiKey(
+        self, request: control_pb2.RotateApiKeyRequest, context: Any
+    ) -> control_pb2.RotateApiKeyResponse:
+        """Makes a key in place of another."""
+        overlap_ns = _DEFAULT_OVERLAP_NS
+        if request.HasField("overlap"):
+            overlap_ns = _checked_duration(duration_ns(request.overlap), "overlap", least=0)
+        made, old = await self._plane.rotate_key(self._author(), request.key_id, overlap_ns)
+        return control_pb2.RotateApiKeyResponse(
+            secret=made.secret,
+            key=messages.key_message(made.record),
+            old_key=messages.key_message(old),
+        )
+
+    async def RevokeApiKey(
+        self, request: control_pb2.RevokeApiKeyRequest, context: Any
+    ) -> control_pb2.RevokeApiKeyResponse:
+        """Ends a key."""
+        await self._plane.revoke_key(self._author(), request.key_id)
+        return control_pb2.RevokeApiKeyResponse()
+
+    async def ListApiKeys(
+        self, request: control_pb2.ListApiKeysRequest, context: Any
+    ) -> control_pb2.ListApiKeysResponse:
+        """Keys, by id, without their secrets."""
+        size = messages.page_size(request.page_size)
+        if request.tenant and self._directory.tenant(request.tenant) is None:
+            raise unknown_tenant(request.tenant)
+        named = [(key.key_id, key) for key in self._directory.keys(request.tenant)]
+        keys, following = messages.page(named, size, request.page_token)
+        return control_pb2.ListApiKeysResponse(
+            keys=[messages.key_message(key) for key in keys], next_page_token=following
+        )
+
+    # -- the gateway itself
+
+    async def ReloadConfig(
+        self, request: control_pb2.ReloadConfigRequest, context: Any
+    ) -> control_pb2.ReloadConfigResponse:
+        """Reads the configuration again."""
+        before = self._reloader.generation
+        done = self._reloader.reload(dry_run=request.dry_run)
+        if not request.dry_run:
+            self._plane.note(
+                self._author(),
+                "reload",
+                "config",
+                {"generation": before},
+                {"generation": done.generation, "changes": list(done.changes)},
+            )
+        return control_pb2.ReloadConfigResponse(
+            generation=done.generation, changes=done.changes, needs_restart=done.needs_restart
+        )
 
     async def SetLogLevel(
         self, request: control_pb2.SetLogLevelRequest, context: Any
@@ -131,7 +302,46 @@ class ControlServicer(control_pb2_grpc.ControlServiceServicer):
         logger = logging.getLogger(name)
         previous = logging.getLevelName(logger.getEffectiveLevel()).lower()
         logger.setLevel(level.upper())
+        self._plane.note(self._author(), "set", "log_level", {name: previous}, {name: level})
         return control_pb2.SetLogLevelResponse(previous_level=previous)
+
+    async def ListAuditEntries(
+        self, request: control_pb2.ListAuditEntriesRequest, context: Any
+    ) -> control_pb2.ListAuditEntriesResponse:
+        """Who changed what, newest first."""
+        size = messages.page_size(request.page_size)
+        before = messages.audit_start(request.page_token)
+        found = await self._plane.audit_entries(before, size + 1, request.target)
+        following = messages.page_token(str(found[size - 1].revision)) if len(found) > size else ""
+        return control_pb2.ListAuditEntriesResponse(
+            entries=[messages.audit_message(entry) for entry in found[:size]],
+            next_page_token=following,
+        )
+
+    async def ExplainRequest(
+        self, request: control_pb2.ExplainRequestRequest, context: Any
+    ) -> control_pb2.ExplainRequestResponse:
+        """What happened to a request, and why."""
+        if not request.request_id:
+            raise InvalidRequest("request_id is empty", field="request_id")
+        record = self._decisions.find(request.request_id)
+        if record is None:
+            raise NotFound(
+                f"no request {request.request_id[:128]!r} among the last {len(self._decisions)} "
+                "of this gateway; another gateway may have taken it, or it is too long ago "
+                "(gateway.explained_requests)",
+                field="request_id",
+                metadata={"name": request.request_id[:128], "kind": "request"},
+            )
+        now_ns = self._clock.now_ns()
+        return control_pb2.ExplainRequestResponse(
+            record=explain.message(record, now_ns), sentences=explain.sentences(record, now_ns)
+        )
+
+    # -- inside
+
+    def _author(self) -> Author:
+        return self._plane.author(current_caller())
 
     def _model(self, name: str) -> Model:
         model = self._catalog.models.get(name)
@@ -143,6 +353,16 @@ class ControlServicer(control_pb2_grpc.ControlServiceServicer):
                 metadata={"name": name[:64], "kind": "model"},
             )
         return model
+
+
+def _checked_duration(value_ns: int, field: str, *, least: int) -> int:
+    if not least <= value_ns <= _LONGEST_NS:
+        raise InvalidRequest(
+            f"{field} is {value_ns / 1e9:g} s; it must be "
+            f"{'above' if least else 'at least'} 0 and at most 10 years",
+            field=field,
+        )
+    return value_ns
 
 
 def _checked_split(request: control_pb2.SetTrafficSplitRequest, model: Model) -> dict[str, float]:
@@ -167,37 +387,3 @@ def _checked_split(request: control_pb2.SetTrafficSplitRequest, model: Model) ->
             f"shares add up to {sum(split.values()):g}; they must add up to 1", field="shares"
         )
     return split
-
-
-def _changes(
-    previous: control_pb2.State, current: control_pb2.State
-) -> control_pb2.WatchStateResponse | None:
-    """What is new in `current`; None if nothing is."""
-    message = control_pb2.WatchStateResponse()
-    old_pools = {(pool.model, pool.version): pool for pool in previous.pools}
-    old_replicas = {replica.replica: replica for replica in previous.replicas}
-    old_splits = {split.model: split for split in previous.splits}
-    message.state.pools.extend(
-        pool for pool in current.pools if old_pools.get((pool.model, pool.version)) != pool
-    )
-    message.state.replicas.extend(
-        each for each in current.replicas if not _alike(old_replicas.get(each.replica), each)
-    )
-    message.state.splits.extend(
-        split for split in current.splits if old_splits.get(split.model) != split
-    )
-    if current.gateway != previous.gateway:
-        message.state.gateway.CopyFrom(current.gateway)
-    present = {replica.replica for replica in current.replicas}
-    message.removed_replicas.extend(name for name in old_replicas if name not in present)
-    return message if message.ByteSize() > 0 else None
-
-
-def _alike(old: control_pb2.ReplicaState | None, new: control_pb2.ReplicaState) -> bool:
-    """Alike but for the lease, which every heartbeat moves."""
-    if old is None:
-        return False
-    aligned = control_pb2.ReplicaState()
-    aligned.CopyFrom(new)
-    aligned.lease_expires_at.CopyFrom(old.lease_expires_at)
-    return aligned == old

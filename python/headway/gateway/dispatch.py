@@ -1,12 +1,13 @@
 """Batches: formed when a replica is free, sent, answered, and given back when they fail."""
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import cast
 
 from headway import errors
 from headway._core import Batch, BatchOutcome, Ended, Scheduler
 from headway.clock import Clock
+from headway.gateway.decisions import MAX_COMPANIONS, BatchTrace
 from headway.gateway.pending import Pending
 from headway.gateway.replica import Replica
 from headway.gateway.session import WorkerSession
@@ -37,6 +38,7 @@ class Flight:
     units: int
     predicted_ns: int
     sent_ns: int
+    trace: BatchTrace
 
 
 class Dispatcher:
@@ -93,11 +95,15 @@ class Dispatcher:
         )
         members: dict[int, Pending] = {}
         queued = batch.queued_ns
+        rival = batch.other_replica
+        other = self._replica_of(rival).name if rival >= 0 else ""
+        trace = _trace(batch, replica.name, other, self._live, now_ns)
         for ticket, waited, slack, attempts in zip(
             batch.tickets, queued, batch.slack_ns, batch.attempts, strict=True
         ):
             pending = self._live[ticket]
             pending.queued_ns, pending.slack_ns, pending.attempts = waited, slack, attempts
+            pending.record.attempts.append((trace, waited, slack))
             members[ticket] = pending
             _add_item(execute, pending, now_ns)
         reason = int(batch.reason)
@@ -112,7 +118,7 @@ class Dispatcher:
         replica.pool.metrics.dispatched(_REASON_NAMES[reason], queued)
         self._flights[batch.id] = Flight(
             batch.id, replica, replica.session, members, info,
-            batch.units, batch.predicted_ns, now_ns,
+            batch.units, batch.predicted_ns, now_ns, trace,
         )  # fmt: skip
         replica.session.send(worker_pb2.SessionRequest(execute=execute))
 
@@ -128,6 +134,7 @@ class Dispatcher:
             self._give_back(flight, BatchOutcome.FAILED, why=failed[0].message)
             return
         now_ns = self._clock.now_ns()
+        flight.trace.end(now_ns, "ok", device_ns=result.device_ns)
         ended = self._scheduler.complete(
             now_ns,
             flight.batch_id,
@@ -176,6 +183,7 @@ class Dispatcher:
         self, flight: Flight, outcome: BatchOutcome, *, retry_after_ns: int = 0, why: str = ""
     ) -> None:
         now_ns = self._clock.now_ns()
+        flight.trace.end(now_ns, _outcome_name(outcome), why)
         ended = self._scheduler.complete(
             now_ns, flight.batch_id, outcome, retry_after_ns=retry_after_ns
         )
@@ -185,7 +193,10 @@ class Dispatcher:
 
     def _learn(self, flight: Flight, result: worker_pb2.BatchResult) -> None:
         if result.device_ns > 0:
-            flight.replica.pool.metrics.executed(result.device_ns, flight.predicted_ns)
+            pool = flight.replica.pool
+            pool.metrics.executed(result.device_ns, flight.predicted_ns)
+            if pool.tap is not None:
+                pool.tap.executed(result.device_ns)
         executed = sum(1 for item in result.items if item.status == _OK)
         if result.units > 0 and executed == len(flight.members):
             flight.replica.pool.estimator.observe(flight.units, result.units)
@@ -215,6 +226,32 @@ class Dispatcher:
                 continue
             message = f"it was begun {pending.attempts} times without an answer: "
             pending.fail(now_ns, errors.UpstreamFailure(message + (why or "no time was left")))
+
+
+def _trace(
+    batch: Batch, replica: str, other: str, live: Mapping[int, Pending], now_ns: int
+) -> BatchTrace:
+    tickets = batch.tickets
+    return BatchTrace(
+        batch.id,
+        replica,
+        len(tickets),
+        batch.rows,
+        batch.units,
+        int(batch.reason),
+        batch.predicted_ns,
+        now_ns,
+        tuple(live[ticket].request_id for ticket in tickets[:MAX_COMPANIONS]),
+        batch.score_ns,
+        other,
+        batch.other_score_ns,
+    )
+
+
+def _outcome_name(outcome: BatchOutcome) -> str:
+    if outcome == BatchOutcome.BUSY:
+        return "busy"
+    return "failed" if outcome == BatchOutcome.FAILED else "lost"
 
 
 def _add_item(execute: worker_pb2.ExecuteBatch, pending: Pending, now_ns: int) -> None:

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Mapping
 
 from headway._core import ReplicaCondition, Rng, Scheduler
 from headway.clock import Clock
-from headway.errors import InvalidRequest, NotFound
+from headway.errors import FailedPrecondition, InvalidRequest, NotFound
 from headway.gateway.catalog import Catalog, Pool
 from headway.gateway.replica import Replica, Worker
 from headway.gateway.session import WorkerSession
@@ -52,6 +52,7 @@ class Fleet:
         self.workers: dict[str, Worker] = {}
         self.replicas: dict[int, Replica] = {}
         self._by_lease: dict[str, Worker] = {}
+        self._drained: set[str] = set()
         self._by_session: dict[WorkerSession, Worker] = {}
         self._closing: set[asyncio.Task[None]] = set()
         # Set by the composition root, which knows who carries batches.
@@ -59,6 +60,8 @@ class Fleet:
         self.on_batches_lost: Callable[[WorkerSession], None]
         self.on_capacity: Callable[[int], None]
         self.on_readiness: Callable[[Pool], None]
+        self.on_greeting: Callable[[WorkerSession, Iterable[Replica], worker_pb2.Capacity], None]
+        self.on_joined: Callable[[Worker], None] = lambda worker: None
 
     # -- registration
 
@@ -67,6 +70,7 @@ class Fleet:
 
         Raises:
           InvalidRequest: a field is missing or malformed, or the fleet is full.
+          FailedPrecondition: another worker with this name is connected.
         """
         _check(request)
         worker = self.workers.get(request.worker_id)
@@ -81,15 +85,15 @@ class Fleet:
             worker.expires_at_ns = self._clock.now_ns() + self._lease_ns
             worker.labels = dict(request.labels)
             return worker
-        drained = worker is not None and worker.drained_by_operator
         if worker is not None:
+            _check_not_in_use(worker, request)
             self._remove(worker, "registered anew")
         if len(self.workers) >= self._max_workers:
             raise InvalidRequest(
                 f"the fleet already has {self._max_workers} workers (gateway.max_workers)",
                 field="worker_id",
             )
-        return self._add(request, drained)
+        return self._add(request)
 
     def heartbeat(self, request: fleet_pb2.HeartbeatRequest) -> tuple[bool, bool]:
         """Renews a lease. Returns (lease known, drained by an operator)."""
@@ -112,8 +116,8 @@ class Fleet:
         self._remove(worker, "deregistered")
         return True
 
-    def drain(self, worker_id: str, drained: bool) -> Worker:
-        """Sets or takes back an operator's drain.
+    def worker(self, worker_id: str) -> Worker:
+        """A registered worker.
 
         Raises:
           NotFound: no such worker.
@@ -126,9 +130,22 @@ class Fleet:
                 field="worker_id",
                 metadata={"name": worker_id[:64], "kind": "worker"},
             )
-        worker.drained_by_operator = drained
-        self._judge(worker)
         return worker
+
+    def take_drains(self, drained: Mapping[str, bool], *, full: bool) -> None:
+        """Takes over which workers operators drain, of workers that are not here yet too.
+
+        `full`: whether these are all there are.
+        """
+        touched = set(drained) | (set(self._drained) if full else set())
+        if full:
+            self._drained.clear()
+        for worker_id, is_drained in drained.items():
+            (self._drained.add if is_drained else self._drained.discard)(worker_id)
+        for worker_id in sorted(touched & self.workers.keys()):
+            worker = self.workers[worker_id]
+            worker.drained_by_operator = worker_id in self._drained
+            self._judge(worker)
 
     def reap(self) -> None:
         """Removes workers whose lease is over. O(fleet), a few times a lease."""
@@ -175,6 +192,7 @@ class Fleet:
             if key in handles:
                 replica.wire_handle = handles[key]
         self._judge(worker)
+        self.on_greeting(session, worker.replicas.values(), greeting.capacity)
 
     def on_message(self, session: WorkerSession, message: worker_pb2.SessionResponse) -> None:
         """Passes a message on to whoever carries batches."""
@@ -189,7 +207,7 @@ class Fleet:
 
     # -- inside
 
-    def _add(self, request: fleet_pb2.RegisterRequest, drained: bool) -> Worker:
+    def _add(self, request: fleet_pb2.RegisterRequest) -> Worker:
         now_ns = self._clock.now_ns()
         session = WorkerSession(
             request.address,
@@ -211,7 +229,7 @@ class Fleet:
             software_version=request.software_version,
             state=fleet_pb2.WORKER_STATE_READY,
             cards=list(request.models),
-            drained_by_operator=drained,
+            drained_by_operator=request.worker_id in self._drained,
         )
         for card in request.models:
             self._add_replica(worker, card, now_ns)
@@ -219,6 +237,7 @@ class Fleet:
         self._by_lease[worker.lease_id] = worker
         self._by_session[session] = worker
         session.start()
+        self.on_joined(worker)
         _log.info("worker joined", extra={"worker": worker.worker_id, "address": worker.address})
         return worker
 
@@ -285,6 +304,20 @@ class Fleet:
         self._scheduler.set_replica_condition(now_ns, replica.handle, condition)
         self.on_readiness(pool)
         self.on_capacity(pool.handle)
+
+
+def _check_not_in_use(worker: Worker, request: fleet_pb2.RegisterRequest) -> None:
+    """Two workers of one name would throw each other out for ever.
+
+    One that was restarted has lost its session with its process, and takes over at once.
+    """
+    if worker.session.up and worker.instance_id != request.instance_id:
+        raise FailedPrecondition(
+            f"worker_id {worker.worker_id} is in use by a worker at {worker.address}; "
+            "give this one another worker_id, or stop that one",
+            field="worker_id",
+            metadata={"worker_id": worker.worker_id, "address": worker.address},
+        )
 
 
 def _check(request: fleet_pb2.RegisterRequest) -> None:

@@ -7,14 +7,14 @@ from dataclasses import dataclass
 
 from headway._core import hash_key
 from headway.errors import DeadlineExpired, InvalidRequest
-from headway.gateway.pending import Pending
+from headway.gateway.stream_request import LiveRequest
 from headway.rpc.interceptors import Caller
 from headway.v1 import inference_pb2
 
 _MAX_KEY_BYTES = 128
 _DAY_S = 86_400
 
-Key = tuple[int, str]
+Key = tuple[str, str]
 
 
 @dataclass(slots=True, eq=False)
@@ -22,7 +22,7 @@ class _Execution:
     """A keyed request that is queued or executing, and how many callers wait for it."""
 
     fingerprint: int
-    pending: Pending
+    pending: LiveRequest
     waiting: int = 0
 
 
@@ -65,8 +65,8 @@ class IdempotencyWindow:
         request: inference_pb2.InferRequest,
         caller: Caller,
         remaining_s: float | None,
-        submit: Callable[[], Pending],
-        cancel: Callable[[Pending], None],
+        submit: Callable[[], LiveRequest],
+        cancel: Callable[[LiveRequest], None],
     ) -> inference_pb2.InferResponse:
         """The answer to a keyed request, executed at most once at a time.
 
@@ -78,7 +78,7 @@ class IdempotencyWindow:
           InvalidRequest: the key is too long, or was used for another request.
           RequestError: as the execution ended.
         """
-        key, fingerprint = (caller.handle, request.idempotency_key), _fingerprint(request)
+        key, fingerprint = (caller.tenant, request.idempotency_key), _fingerprint(request)
         self._forget_old()
         answer = self._answered.get(key)
         if answer is not None:
@@ -120,7 +120,7 @@ class IdempotencyWindow:
 
 
 async def _join(
-    execution: _Execution, remaining_s: float | None, cancel: Callable[[Pending], None]
+    execution: _Execution, remaining_s: float | None, cancel: Callable[[LiveRequest], None]
 ) -> inference_pb2.InferResponse:
     future = execution.pending.future
     if remaining_s is not None and remaining_s > _DAY_S:
@@ -153,4 +153,6 @@ def _fingerprint(request: inference_pb2.InferRequest) -> int:
             field="idempotency_key",
         )
     body = request.input.SerializeToString(deterministic=True)
-    return hash_key(body + f"\0{request.model}\0{request.version}".encode())
+    body += request.sampling.SerializeToString(deterministic=True)
+    names = f"\0{request.model}\0{request.version}\0{request.max_output_units}"
+    return hash_key(body + names.encode())

@@ -1,6 +1,7 @@
 """A gateway process: ports, signals, drain."""
 
 import asyncio
+import gc
 import logging
 import os
 import signal
@@ -12,6 +13,7 @@ from headway.address_file import remove_address_file, write_address_file
 from headway.clock import SystemClock
 from headway.errors import ConfigError, StartupError
 from headway.gateway import control_servicer, fleet_servicer, servicer
+from headway.gateway.reload import Load
 from headway.gateway.settings import GatewaySettings
 from headway.gateway.wiring import Gateway, wire
 from headway.rng import SeedTree, fresh_root
@@ -21,43 +23,72 @@ from headway.telemetry.logging import configure
 
 _log = logging.getLogger(__name__)
 
+_FIRST_KEY = """
+This gateway's store is new and nobody may operate it yet. Here is an admin key, shown only once:
+
+  {key}
+
+Keep it, and make others: HEADWAY_API_KEY=<key> headway tenant create acme
+"""
+
+_LAME_DUCK_NS = 100_000_000
+# Net allocations between two collections of the youngest generation; 700 by default.
+_COLLECT_AFTER = 50_000
+
 EXIT_CONFIG = 64
 EXIT_UNAVAILABLE = 69
 
 
-def run(settings: GatewaySettings) -> int:
+def run(settings: GatewaySettings, load: Load | None = None) -> int:
     """Runs a gateway until SIGTERM or SIGINT. Returns the process's exit code.
 
-    0 after a clean drain; 64 for a configuration that cannot work; 69 if a port is taken.
+    `load` reads the configuration anew, at SIGHUP and ReloadConfig. Exit codes: 0 after
+    a clean drain; 64 for a configuration that cannot work; 69 if a port is taken.
     """
     import uvloop
 
     configure(level=settings.log_level, style=settings.log_format)
     try:
-        return uvloop.run(_serve(settings))
+        return uvloop.run(_serve(settings, load))
     except (ConfigError, StartupError) as error:
         print(f"headway gateway: {error}", file=sys.stderr)
         return EXIT_CONFIG if isinstance(error, ConfigError) else EXIT_UNAVAILABLE
 
 
-async def _serve(settings: GatewaySettings) -> int:
+async def _serve(settings: GatewaySettings, load: Load | None) -> int:
     loop = asyncio.get_running_loop()
     seeds = SeedTree(fresh_root() if settings.seed is None else settings.seed)
-    gateway = wire(settings, SystemClock(), seeds, loop)
+    gateway = wire(settings, SystemClock(), seeds, loop, load=load)
     stopping = asyncio.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, _on_signal, stopping)
+    loop.add_signal_handler(signal.SIGHUP, gateway.reloader.on_signal)
     process = GatewayProcess(gateway)
     addresses = await process.start()
+    if gateway.plane.bootstrap_key is not None:
+        # Not through the log, which masks it, and which others may read.
+        print(_FIRST_KEY.format(key=gateway.plane.bootstrap_key), file=sys.stderr, flush=True)
     _log.info(
         "gateway started",
         extra={"gateway": gateway.gateway_id, "seed": seeds.root, **addresses,
                "transport": settings.transport, "authentication": not settings.insecure_no_auth},
     )  # fmt: skip
+    _calm_collector()
     await stopping.wait()
     await process.stop()
     _log.info("gateway stopped", extra={"gateway": gateway.gateway_id})
     return 0
+
+
+def _calm_collector() -> None:
+    """Makes cyclic garbage collection rare.
+
+    Requests leave no cycles, so almost all of it is in vain; at its defaults it goes over the
+    records of thousands of past requests many times a second.
+    """
+    gc.collect()
+    gc.freeze()
+    gc.set_threshold(_COLLECT_AFTER, 20, 100)
 
 
 def _on_signal(stopping: asyncio.Event) -> None:
@@ -86,6 +117,7 @@ class GatewayProcess:
         self._http = HttpServer(registry=gateway.registry, readiness=self._readiness)
         self._addresses: dict[str, str] = {}
         self._leases: asyncio.Task[None] | None = None
+        self._rollouts: asyncio.Task[None] | None = None
 
     async def start(self) -> dict[str, str]:
         """Opens the ports; returns their addresses as host:port.
@@ -94,6 +126,7 @@ class GatewayProcess:
           StartupError: a port is taken.
         """
         settings, gateway = self._settings, self._gateway
+        await gateway.store.start()
         gateway.add_data_services(self._data)
         add_standard_services(self._data, (servicer.SERVICE,))
         gateway.add_control_services(self._control)
@@ -109,6 +142,7 @@ class GatewayProcess:
         await self._data.start()
         await self._control.start()
         self._leases = asyncio.ensure_future(gateway.fleet.watch_leases())
+        self._rollouts = asyncio.ensure_future(gateway.rollouts.run())
         if settings.address_file is not None:
             write_address_file(settings.address_file, addresses)
         self._addresses = addresses
@@ -119,19 +153,25 @@ class GatewayProcess:
 
         Requests that are still live after drain_seconds end with an error by then.
         """
-        gateway, grace = self._gateway, self._settings.drain_seconds
+        gateway, grace = self._gateway, self._gateway.reloader.settings.drain_seconds
         gateway.health.leave()
         try:
             await asyncio.wait_for(gateway.path.drain(), grace)
         except TimeoutError:
             _log.warning("drain ended early", extra={"unfinished": gateway.scheduler.num_live()})
             gateway.path.abandon_all()
+        # Calls that are on their way still hear DRAINING; a closing port would cut them off.
+        await gateway.clock.sleep(_LAME_DUCK_NS)
         # The answers have been given to the server; a second is for their way out.
         await self._data.stop(1.0)
-        if self._leases is not None:
-            self._leases.cancel()
+        running = [task for task in (self._leases, self._rollouts) if task is not None]
+        for task in running:
+            task.cancel()
+        # Its last operation ends before the store's connections do.
+        await asyncio.gather(*running, return_exceptions=True)
         await gateway.fleet.close()
         await self._control.stop(1.0)
+        await gateway.store.stop()
         if self._settings.http_port is not None:
             await self._http.stop()
         if self._settings.address_file is not None:

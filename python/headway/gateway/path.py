@@ -1,15 +1,20 @@
 """The path of a request: checked, weighed, offered to the scheduler, awaited."""
 
 import asyncio
+from collections.abc import AsyncGenerator, Iterable
 
 from headway import errors
 from headway._core import Scheduler, Verdict, hash_key
 from headway.admission.refusal import to_error
+from headway.admission.terms import check_key, check_terms
 from headway.clock import Clock
-from headway.gateway.catalog import Catalog, Model, Pool
+from headway.gateway.catalog import Catalog, Model
+from headway.gateway.decisions import DecisionLog, Record
 from headway.gateway.dispatch import Dispatcher
 from headway.gateway.idempotency import IdempotencyWindow
 from headway.gateway.pending import Pending
+from headway.gateway.stream_request import LiveRequest, PendingStream
+from headway.gateway.streaming import StreamDispatcher
 from headway.gateway.timer import DeadlineTimer
 from headway.rpc.convert import deadline_ns, duration_ns
 from headway.rpc.interceptors import Caller
@@ -20,7 +25,8 @@ _STANDARD = types_pb2.PRIORITY_STANDARD
 _INTERACTIVE = types_pb2.LANE_INTERACTIVE
 _PRIORITIES = frozenset(types_pb2.Priority.values())
 _LANES = frozenset(types_pb2.Lane.values())
-_DAY_NS = 86_400 * 1_000_000_000
+_NS_PER_S = 1_000_000_000
+_DAY_NS = 86_400 * _NS_PER_S
 _MAX_WEIGHT = 1000.0
 _MAX_KEY_BYTES = 256
 _MAX_ID_LENGTH = 128
@@ -42,9 +48,11 @@ class RequestPath:
         scheduler: Scheduler,
         catalog: Catalog,
         dispatcher: Dispatcher,
+        streams: StreamDispatcher,
         metrics: GatewayMetrics,
         clock: Clock,
         live: dict[int, Pending],
+        decisions: DecisionLog,
         *,
         loop: asyncio.AbstractEventLoop,
         id_prefix: str,
@@ -54,9 +62,11 @@ class RequestPath:
         self._scheduler = scheduler
         self._catalog = catalog
         self._dispatcher = dispatcher
+        self._streams = streams
         self._metrics = metrics
         self._clock = clock
         self._live = live
+        self._decisions = decisions
         self._loop = loop
         self._id_prefix = id_prefix
         self._margin_ns = margin_ns
@@ -93,20 +103,53 @@ class RequestPath:
             self.cancel(pending)
             raise
 
-    def submit(self, request: InferRequest, caller: Caller, remaining_s: float | None) -> Pending:
+    async def stream(
+        self, request: InferRequest, caller: Caller, remaining_s: float | None
+    ) -> AsyncGenerator[inference_pb2.InferStreamResponse]:
+        """One request, its output as it is written, then the answer.
+
+        Raises:
+          RequestError: refused, or ended without an answer.
+        """
+        pending = self.submit(request, caller, remaining_s, reads_along=True)
+        try:
+            if isinstance(pending, PendingStream):
+                while (part := await self._streams.parts(pending)) is not None:
+                    yield inference_pb2.InferStreamResponse(delta=part)
+            yield inference_pb2.InferStreamResponse(final=await pending.future)
+        finally:
+            self.cancel(pending)
+
+    def submit(
+        self,
+        request: InferRequest,
+        caller: Caller,
+        remaining_s: float | None,
+        *,
+        reads_along: bool = False,
+    ) -> LiveRequest:
         """Admits a request; its future ends with the answer or the error.
 
         Raises:
           RequestError: refused.
         """
+        now_ns = self._clock.now_ns()
+        request_id = request.request_id or self._next_id()
+        record = Record(request_id[:_MAX_ID_LENGTH], caller, now_ns)
+        self._decisions.add(record)
         try:
-            return self._submit(request, caller, remaining_s)
+            return self._submit(now_ns, request, record, remaining_s, reads_along)
         except errors.RequestError as error:
+            error.metadata.setdefault("request_id", record.request_id)
+            record.fail(now_ns, error)
             self._metrics.refused_unmatched(error.reason)
             raise
 
-    def cancel(self, pending: Pending) -> None:
+    def cancel(self, pending: LiveRequest) -> None:
         """Ends a request whose caller left; its place is free at once, its worker is told."""
+        if isinstance(pending, PendingStream):
+            self._streams.end(pending, errors.Cancelled("the caller left"))
+            return
         self._end_early(pending, errors.Cancelled("the caller left"))
         if pending.future.done() and not pending.future.cancelled():
             pending.future.exception()  # nobody is left to read it
@@ -114,14 +157,17 @@ class RequestPath:
     async def drain(self) -> None:
         """Refuses new requests from here on, and returns when the last live one has ended."""
         self.draining = True
-        while self._live:
-            pending = next(iter(self._live.values()))
-            await asyncio.wait((pending.future,))
+        while self._live or self._streams.live:
+            last: Iterable[LiveRequest] = self._live.values() or self._streams.live.values()
+            await asyncio.wait((next(iter(last)).future,))
 
     def abandon_all(self) -> None:
         """Ends every live request with an error: the process goes down."""
+        down = errors.Draining("this gateway went down before the answer")
         for pending in list(self._live.values()):
-            self._end_early(pending, errors.Draining("this gateway went down before the answer"))
+            self._end_early(pending, down)
+        for stream in list(self._streams.live.values()):
+            self._streams.end(stream, down)
 
     def _end_early(self, pending: Pending, error: errors.RequestError) -> None:
         if self._live.pop(pending.ticket, None) is None:
@@ -132,53 +178,89 @@ class RequestPath:
         if ended is not None and ended.batch:
             self._dispatcher.stop_members((ended,))
 
-    def _submit(self, request: InferRequest, caller: Caller, remaining_s: float | None) -> Pending:
-        now_ns = self._clock.now_ns()
+    def _submit(
+        self,
+        now_ns: int,
+        request: InferRequest,
+        record: Record,
+        remaining_s: float | None,
+        reads_along: bool,
+    ) -> LiveRequest:
         if self.draining:
             raise errors.Draining(
                 "this gateway is shutting down; retry on another", retry_after_ns=_DRAIN_RETRY_NS
             )
         _check(request)
+        caller = record.caller
+        check_key(caller, now_ns)
         model, pool = self._catalog.resolve(
             request.model, request.version, still_learning=now_ns < self._learning_until_ns
         )
-        units, rows = pool.estimator.estimate(request.input)
-        deadline = self._deadline_ns(now_ns, request, model, remaining_s)
-        request_id = request.request_id or self._next_id()
-        key = request.session_key or request_id
+        record.model, record.pinned, record.shares = model, bool(request.version), model.shares
+        terms = caller.terms
+        record.priority = (
+            check_terms(caller, model.name, request.priority)
+            if terms.restricted
+            else request.priority or _STANDARD
+        )
+        record.deadline_ns = deadline = self._deadline_ns(now_ns, request, model, remaining_s)
+        key = request.session_key or record.request_id
+        record.key_hash = key_hash = hash_key(key.encode())
+        record.lane = lane = request.lane or _INTERACTIVE
+        record.weight = weight = terms.weight * (
+            request.weight if request.HasField("weight") else 1.0
+        )
+        if pool.card.generative:
+            return self._streams.submit(request, record, model, reads_along=reads_along)
+        record.units, record.rows = units, rows = pool.estimator.estimate(request.input)
         ticket = self._scheduler.offer(
             now_ns,
             caller.handle,
             model.handle,
             pool.handle if request.version else -1,
-            hash_key(key.encode()),
+            key_hash,
             units,
             rows,
             deadline,
-            request.priority or _STANDARD,
-            request.lane or _INTERACTIVE,
-            request.weight if request.HasField("weight") else 1.0,
+            record.priority,
+            lane,
+            weight,
         )
+        record.inflight = len(self._live) + 1
         if isinstance(ticket, Verdict):
-            raise to_error(ticket, model=model.name, tenant=caller.tenant)
-        return self._admitted(ticket, request, request_id, now_ns, deadline)
+            record.pool = self._catalog.pools.get(ticket.pool)
+            error = to_error(ticket, model=model.name, tenant=caller.tenant)
+            tap = None if record.pool is None or request.version else record.pool.tap
+            if tap is not None:
+                tap.refused(error.reason)
+            raise error
+        return self._admitted(ticket, request, record)
 
-    def _admitted(
-        self, ticket: int, request: InferRequest, request_id: str, now_ns: int, deadline: int
-    ) -> Pending:
-        pool: Pool = self._catalog.pools[self._scheduler.pool_of(ticket)]
+    def _admitted(self, ticket: int, request: InferRequest, record: Record) -> Pending:
+        handle = self._scheduler.pool_of(ticket)
+        record.pool = pool = self._catalog.pools[handle]
+        record.stats = self._scheduler.pool_stats(handle)
+        deadline = record.deadline_ns
         pending = Pending(
             ticket,
             request,
-            request_id,
+            record.request_id,
             pool,
-            now_ns,
+            record.arrived_ns,
             deadline,
             self._loop.create_future(),
+            record,
         )
+        # What names its version says nothing of the split's two groups of users.
+        if pool.tap is not None and not request.version:
+            pending.tap = pool.tap
         self._live[ticket] = pending
         self._timer.arm(deadline)
-        self._dispatcher.kick(pool.handle)
+        self._dispatcher.kick(handle)
+        mirror = pool.mirror
+        if mirror is not None and not request.version and mirror.wants(record.request_id):
+            remaining_s = (deadline - record.arrived_ns) / _NS_PER_S
+            self._loop.call_soon(mirror.copy, pending, remaining_s)
         return pending
 
     def _deadline_ns(
@@ -197,6 +279,10 @@ class RequestPath:
                 )
             deadline = min(deadline, now_ns + slo_ns)
         return deadline
+
+    def configure(self, *, margin_ns: int) -> None:
+        """Takes over another transport margin."""
+        self._margin_ns = margin_ns
 
     def _next_id(self) -> str:
         self._num_arrived += 1

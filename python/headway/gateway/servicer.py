@@ -1,13 +1,14 @@
 """InferenceService: wire to path and back. No decisions."""
 
 import asyncio
+import contextlib
 from collections.abc import AsyncIterator
 from typing import Any
 
 from headway.errors import InvalidRequest, RequestError
 from headway.gateway.catalog import Catalog
 from headway.gateway.path import RequestPath
-from headway.gateway.pending import Pending
+from headway.gateway.stream_request import LiveRequest
 from headway.rpc.channels import aio
 from headway.rpc.convert import duration_ns
 from headway.rpc.interceptors import Caller, current_caller
@@ -36,10 +37,11 @@ class InferenceServicer(inference_pb2_grpc.InferenceServiceServicer):
         self, request: inference_pb2.InferStreamRequest, context: Any
     ) -> AsyncIterator[inference_pb2.InferStreamResponse]:
         """One request, the answer in parts; one final part for models that answer at once."""
-        response = await self._path.infer(
-            request.request, current_caller(), context.time_remaining()
-        )
-        yield inference_pb2.InferStreamResponse(final=response)
+        async with contextlib.aclosing(
+            self._path.stream(request.request, current_caller(), context.time_remaining())
+        ) as events:
+            async for event in events:
+                yield event
 
     async def InferMany(
         self, requests: AsyncIterator[inference_pb2.InferManyRequest], context: Any
@@ -85,7 +87,7 @@ class _Multiplex:
         self._path = path
         self._caller = caller
         self._context = context
-        self._inflight: dict[int, Pending] = {}
+        self._inflight: dict[int, LiveRequest] = {}
         self._ended: asyncio.Queue[inference_pb2.InferManyResponse | None] = asyncio.Queue()
         self._room = asyncio.Semaphore(max_inflight)
         self._reading = True
@@ -155,7 +157,7 @@ class _Multiplex:
         if pending is not None:
             self._path.cancel(pending)
 
-    def _on_end(self, request_id: int, pending: Pending) -> None:
+    def _on_end(self, request_id: int, pending: LiveRequest) -> None:
         if self._inflight.get(request_id) is not pending:
             return
         del self._inflight[request_id]

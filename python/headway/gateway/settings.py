@@ -31,6 +31,32 @@ class KeySettings(_Settings):
     )
 
 
+class StoreSettings(_Settings):
+    """Where tenants, keys, splits and rollouts are kept. Not needed to serve requests."""
+
+    url: SecretStr | None = Field(
+        default=None,
+        description="sqlite:///path/to/control.db for one gateway or several on one machine, "
+        "postgresql://user:password@host:5432/database for a fleet, sqlite:// to keep nothing "
+        "beyond the process. Default: SQLite at headway/control.db in the user's XDG state "
+        "directory, so that what an operator does outlives a restart.",
+    )
+    timeout_seconds: float = Field(
+        default=5,
+        gt=0,
+        le=60,
+        description="Longest time for one operation. Five: far beyond a healthy store's "
+        "milliseconds, and short of a person's patience.",
+    )
+    max_waiting_entries: int = Field(
+        default=10_000,
+        ge=1,
+        le=1_000_000,
+        description="Verdicts and audit entries kept while the store is away; the oldest go "
+        "first. About 1 KiB each.",
+    )
+
+
 class TenantSettings(_Settings):
     """Who may call, and how much."""
 
@@ -45,6 +71,20 @@ class TenantSettings(_Settings):
         gt=0,
         description="Most work units at once. Default: two seconds' worth of units_per_second.",
     )
+    weight: float = Field(
+        default=1,
+        gt=0,
+        le=1000,
+        description="Value of its requests relative to other tenants', when there is too much.",
+    )
+    max_priority: Literal["critical", "standard", "sheddable"] = Field(
+        default="critical",
+        description="Highest priority its requests may have. Default critical: no ceiling.",
+    )
+    models: tuple[Name, ...] = Field(
+        default=(), max_length=1024, description="Models it may use. Default: all."
+    )
+    disabled: bool = Field(default=False, description="True: it is refused everything.")
 
 
 class ModelSettings(_Settings):
@@ -120,6 +160,21 @@ class GatewaySettings(_Settings):
         default=None,
         description="Secret that workers show to register and gateways show to workers. Required "
         "unless insecure_no_auth.",
+    )
+    store: StoreSettings = StoreSettings()
+    max_watchers: int = Field(
+        default=1000,
+        ge=1,
+        le=100_000,
+        description="WatchState streams at once. A thousand cost some 8 % of a core at their "
+        "default interval.",
+    )
+    explained_requests: int = Field(
+        default=10_000,
+        ge=0,
+        le=10_000_000,
+        description="Requests whose decisions are kept for ExplainRequest, the newest ones; 0 "
+        "keeps none. About 1 KiB each, without their inputs.",
     )
     tenants: dict[Name, TenantSettings] = Field(default_factory=dict, max_length=100_000)
     models: dict[Name, ModelSettings] = Field(default_factory=dict, max_length=1024)

@@ -1,16 +1,18 @@
 """The gateway's state as operators see it."""
 
-from collections.abc import Iterable
-
-from google.protobuf.timestamp_pb2 import Timestamp
+from collections.abc import Callable, Iterable, Sequence
 
 from headway import __version__
 from headway._core import ReplicaCondition, Scheduler
 from headway.clock import Clock, wall_ns
 from headway.gateway.catalog import Catalog, Model, Pool
 from headway.gateway.fleet import Fleet
+from headway.gateway.messages import timestamp
 from headway.gateway.replica import Replica
-from headway.rpc.convert import NS_PER_S, duration_from_ns
+from headway.gateway.rollouts.messages import rollout_message
+from headway.rollout.controller import Controller
+from headway.rpc.convert import duration_from_ns
+from headway.store.records import RolloutRecord
 from headway.telemetry.gateway import GatewayMetrics, Gauges
 from headway.v1 import control_pb2
 
@@ -38,7 +40,16 @@ class StateReader:
         *,
         gateway_id: str,
         transport: str,
+        generation: Callable[[], int],
+        store: Callable[[], control_pb2.StoreState],
+        rollouts: Callable[[], Sequence[tuple[RolloutRecord, Controller | None]]],
+        fill_gauges: Callable[[Gauges], None],
     ) -> None:
+        """Reads nothing yet.
+
+        Args:
+          fill_gauges: adds what the control side knows to a scrape.
+        """
         self._scheduler = scheduler
         self._catalog = catalog
         self._fleet = fleet
@@ -46,6 +57,10 @@ class StateReader:
         self._clock = clock
         self._gateway_id = gateway_id
         self._transport = transport
+        self._generation = generation
+        self._store = store
+        self._rollouts = rollouts
+        self._fill_gauges = fill_gauges
         self._started_wall_ns = wall_ns()
 
     def read(self) -> control_pb2.State:
@@ -55,12 +70,18 @@ class StateReader:
             pools=[self._pool(pool) for pool in self._sorted_pools()],
             replicas=self.replicas(""),
             splits=[split_message(model) for _, model in sorted(self._catalog.models.items())],
+            rollouts=[rollout_message(*each) for each in self._rollouts()],
         )
 
     def replicas(self, model: str) -> list[control_pb2.ReplicaState]:
         """Replicas by name, of one model or ("") of all."""
         found = self._fleet.replicas_of(self._fleet.workers.values())
         return self.describe(each for each in found if model in ("", each.pool.model.name))
+
+    def replicas_of_worker(self, worker_id: str) -> list[control_pb2.ReplicaState]:
+        """A worker's replicas by name; none if it is not registered."""
+        worker = self._fleet.workers.get(worker_id)
+        return [] if worker is None else self.describe(self._fleet.replicas_of((worker,)))
 
     def describe(self, replicas: Iterable[Replica]) -> list[control_pb2.ReplicaState]:
         """Messages for replicas, in their order."""
@@ -77,6 +98,8 @@ class StateReader:
         """What a scrape wants to know."""
         read = Gauges()
         read.live = self._scheduler.num_live()
+        read.config_generation = self._generation()
+        self._fill_gauges(read)
         for pool in self._sorted_pools():
             stats = self._scheduler.pool_stats(pool.handle)
             read.queued.append(
@@ -99,12 +122,13 @@ class StateReader:
         return control_pb2.GatewayState(
             gateway_id=self._gateway_id,
             software_version=__version__,
-            started_at=_timestamp(self._started_wall_ns),
+            started_at=timestamp(self._started_wall_ns),
             ready=self.ready(),
-            config_generation=1,
+            config_generation=self._generation(),
             inflight_requests=self._scheduler.num_live(),
             requests=self._metrics.outcomes(),
             transport=self._transport,
+            store=self._store(),
         )
 
     def _pool(self, pool: Pool) -> control_pb2.PoolState:
@@ -144,7 +168,7 @@ class StateReader:
             completed_batches=stats.completed_batches,
             failed_batches=stats.failed_batches,
             busy_answers=stats.busy_answers,
-            lease_expires_at=_timestamp(wall_ns() + lease_left_ns),
+            lease_expires_at=timestamp(wall_ns() + lease_left_ns),
             labels=worker.labels,
             drained_by_operator=worker.drained_by_operator,
         )
@@ -160,7 +184,3 @@ def split_message(model: Model) -> control_pb2.TrafficSplit:
         for pool, share in model.live_split()
     ]
     return control_pb2.TrafficSplit(model=model.name, shares=shares, source=model.split_source)
-
-
-def _timestamp(ns: int) -> Timestamp:
-    return Timestamp(seconds=ns // NS_PER_S, nanos=ns % NS_PER_S)

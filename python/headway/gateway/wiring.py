@@ -10,11 +10,17 @@
 3. scheduler (headway._core): `form_batch` when a replica is free; never earlier.
 4. dispatcher (gateway.dispatch): the batch goes out on its worker's session; the result ends its
    members; a busy, failed or lost batch goes back to the queue within its members' deadlines.
-5. timer (gateway.timer): whoever's deadline comes is answered at that moment.
+5. streams (gateway.streaming): requests of generative models leave the path here; each goes to a
+   free lane by itself, and its parts come back as they are written.
+6. timer (gateway.timer): whoever's deadline comes is answered at that moment.
+
+Beside the path, and never on it: ControlServicer -> ControlPlane -> Store, which a Follower brings
+back into Directory (tenants, keys), Catalog (splits) and Fleet (drains), here and in every other
+gateway of the store. Rollouts: a tap counts how requests of an active rollout end (in `Pending`),
+the loop in gateway.rollouts judges them, and its splits take the way of all changes.
 """
 
 import asyncio
-from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
@@ -22,26 +28,44 @@ from prometheus_client import CollectorRegistry, GCCollector, PlatformCollector,
 
 from headway._core import Scheduler
 from headway.clock import Clock
+from headway.errors import InvalidRequest
 from headway.gateway import control_servicer, fleet_servicer, servicer
-from headway.gateway.authentication import (
-    ROLES,
-    KeyAuthenticator,
-    OpenAuthenticator,
-    StoredKey,
-)
+from headway.gateway.authentication import ROLES, KeyAuthenticator, OpenAuthenticator
 from headway.gateway.catalog import Catalog, Pool
+from headway.gateway.control_plane import ControlPlane
+from headway.gateway.control_store import ControlStore, url_of
+from headway.gateway.decisions import DecisionLog
+from headway.gateway.directory import Directory
 from headway.gateway.dispatch import Dispatcher
 from headway.gateway.fleet import Fleet
 from headway.gateway.path import RequestPath
 from headway.gateway.pending import Pending
+from headway.gateway.reload import Load, Reloader
+from headway.gateway.rollouts.ledger import Ledger
+from headway.gateway.rollouts.service import Rollouts
 from headway.gateway.session import WorkerSession
-from headway.gateway.settings import GatewaySettings, TenantSettings
+from headway.gateway.settings import GatewaySettings
 from headway.gateway.state import StateReader
+from headway.gateway.state_feed import StateFeed
+from headway.gateway.stream_request import PendingStream
+from headway.gateway.streaming import StreamDispatcher
 from headway.rng import SeedTree
 from headway.rpc.interceptors import Authenticator, Caller, guard
 from headway.rpc.server import Health
-from headway.telemetry.gateway import GatewayMetrics
-from headway.v1 import control_pb2_grpc, fleet_pb2_grpc, inference_pb2_grpc, worker_pb2
+from headway.store.backlog import Backlog
+from headway.store.election import Election, leader_lock
+from headway.store.engine import parse
+from headway.store.follow import Follower
+from headway.store.store import Store
+from headway.telemetry.gateway import GatewayMetrics, Gauges
+from headway.telemetry.logging import set_level
+from headway.v1 import (
+    control_pb2_grpc,
+    fleet_pb2_grpc,
+    inference_pb2,
+    inference_pb2_grpc,
+    worker_pb2,
+)
 
 _NS_PER_S = 1_000_000_000
 _NS_PER_MS = 1_000_000
@@ -59,12 +83,20 @@ class Gateway:
     fleet: Fleet
     path: RequestPath
     dispatcher: Dispatcher
+    streams: StreamDispatcher
     metrics: GatewayMetrics
     state: StateReader
     health: Health
     registry: CollectorRegistry
     authenticate: Authenticator
     clock: Clock
+    directory: Directory
+    plane: ControlPlane
+    store: ControlStore
+    feed: StateFeed
+    decisions: DecisionLog
+    reloader: Reloader
+    rollouts: Rollouts
 
     def add_data_services(self, server: Any) -> None:
         """Adds InferenceService and health."""
@@ -87,7 +119,19 @@ class Gateway:
 
         FleetService has no API keys: workers show the fleet's token, once, for a lease.
         """
-        control = control_servicer.ControlServicer(self.state, self.fleet, self.catalog, self.clock)
+        control = control_servicer.ControlServicer(
+            self.plane,
+            self.state,
+            self.feed,
+            self.fleet,
+            self.catalog,
+            self.directory,
+            self.decisions,
+            self.reloader,
+            self.rollouts,
+            self.clock,
+            gateway_id=self.gateway_id,
+        )
         guard(control, control_servicer.SERVICE, control_servicer.METHODS, self.authenticate)
         control_pb2_grpc.add_ControlServiceServicer_to_server(control, server)
         token = self.settings.fleet_token
@@ -104,9 +148,21 @@ class Gateway:
 
 
 def wire(
-    settings: GatewaySettings, clock: Clock, seeds: SeedTree, loop: asyncio.AbstractEventLoop
+    settings: GatewaySettings,
+    clock: Clock,
+    seeds: SeedTree,
+    loop: asyncio.AbstractEventLoop,
+    *,
+    load: Load | None = None,
 ) -> Gateway:
-    """Builds a gateway's parts and joins them."""
+    """Builds a gateway's parts and joins them.
+
+    Args:
+      load: reads the configuration anew, for a reload.
+
+    Raises:
+      ConfigError: the store's URL or package.
+    """
     gateway_id = settings.gateway_id or f"gateway-{seeds.stream('gateway id').next_u64():016x}"
     scheduler = Scheduler(
         seed=seeds.seed("scheduler"),
@@ -129,20 +185,92 @@ def wire(
         max_message_bytes=settings.max_message_bytes,
     )
     live: dict[int, Pending] = {}
+    decisions = DecisionLog(settings.explained_requests)
     dispatcher = Dispatcher(scheduler, clock, live, fleet.replicas.__getitem__, loop.call_soon)
+    streams = StreamDispatcher(
+        scheduler,
+        clock,
+        seeds.stream("streams"),
+        loop,
+        max_live=settings.max_live_requests,
+        max_queued=settings.max_queued_requests,
+        max_attempts=settings.max_attempts,
+    )
     now_ns = clock.now_ns()
     path = RequestPath(
         scheduler,
         catalog,
         dispatcher,
+        streams,
         metrics,
         clock,
         live,
+        decisions,
         loop=loop,
         id_prefix=f"{gateway_id[-8:]}",
         margin_ns=int(settings.transport_margin_ms * _NS_PER_MS),
         learning_until_ns=now_ns + int(2 * settings.lease_seconds * _NS_PER_S),
     )
+    directory = Directory(scheduler, clock)
+    directory.configure(settings.tenants)
+    store = Store(parse(url_of(settings.store)), timeout_s=settings.store.timeout_seconds)
+    backlog = Backlog(store, settings.store.max_waiting_entries)
+    plane = ControlPlane(
+        store,
+        directory,
+        catalog,
+        fleet,
+        backlog,
+        gateway_id=gateway_id,
+        wants_first_key=not settings.insecure_no_auth and not settings.tenants,
+    )
+    control_store = _control_store(store, plane, backlog, clock, gateway_id)
+    fleet.on_joined = control_store.on_joined
+    unlimited = float("inf")
+    shadow = Caller(
+        "shadow", scheduler.add_tenant(now_ns, units_per_s=unlimited, burst_units=unlimited)
+    )
+
+    def submit_copy(request: inference_pb2.InferRequest, remaining_s: float) -> Pending:
+        copied = path.submit(request, shadow, remaining_s)
+        if isinstance(copied, PendingStream):
+            # What writes as it goes has no one answer to compare.
+            path.cancel(copied)
+            raise InvalidRequest("a generative version takes no shadow traffic", field="version")
+        return copied
+
+    rollouts = Rollouts(
+        catalog,
+        Ledger(
+            store,
+            backlog,
+            catch_up=plane.follower.catch_up,
+            leads=control_store.election.leads,
+            revision=lambda: plane.follower.revision,
+        ),
+        clock,
+        submit_copy,
+        gateway_id=gateway_id,
+    )
+
+    def apply(fresh: GatewaySettings) -> None:
+        directory.configure(fresh.tenants)
+        catalog.configure(fresh)
+        path.configure(margin_ns=int(fresh.transport_margin_ms * _NS_PER_MS))
+        set_level(fresh.log_level)
+
+    reloader = Reloader(settings, load, apply)
+
+    def fill_gauges(read: Gauges) -> None:
+        store_state = control_store.describe()
+        read.store_up, read.store_waiting = store_state.up, store_state.waiting_entries
+        read.reloads_refused = reloader.num_refused
+        read.watchers = feed.num_watchers
+        read.rollouts = [
+            (record.model, record.canary_version, record.canary_share)
+            for record, _ in rollouts.active()
+        ]
+
     state = StateReader(
         scheduler,
         catalog,
@@ -151,9 +279,14 @@ def wire(
         clock,
         gateway_id=gateway_id,
         transport=settings.transport,
+        generation=lambda: reloader.generation,
+        store=control_store.describe,
+        rollouts=rollouts.active,
+        fill_gauges=fill_gauges,
     )
+    feed = StateFeed(state.read, clock, max_watchers=settings.max_watchers)
     health = Health()
-    _join(fleet, dispatcher, state, health)
+    _join(fleet, dispatcher, streams, state, health)
     registry = CollectorRegistry()
     ProcessCollector(registry=registry)
     PlatformCollector(registry=registry)
@@ -167,17 +300,45 @@ def wire(
         fleet=fleet,
         path=path,
         dispatcher=dispatcher,
+        streams=streams,
         metrics=metrics,
         state=state,
         health=health,
         registry=registry,
-        authenticate=_authenticator(settings, scheduler, now_ns),
+        authenticate=_authenticator(settings, scheduler, clock, directory, control_store),
         clock=clock,
+        directory=directory,
+        plane=plane,
+        store=control_store,
+        feed=feed,
+        decisions=decisions,
+        reloader=reloader,
+        rollouts=rollouts,
     )
 
 
-def _join(fleet: Fleet, dispatcher: Dispatcher, state: StateReader, health: Health) -> None:
+def _control_store(
+    store: Store, plane: ControlPlane, backlog: Backlog, clock: Clock, gateway_id: str
+) -> ControlStore:
+    async def on_up() -> None:
+        await backlog.flush()
+
+    follower = Follower(store, clock, prepare=plane.prepare, apply=plane.apply, on_up=on_up)
+    plane.follower = follower
+    election = Election(leader_lock(store.address), clock)
+    return ControlStore(store, plane, follower, election, backlog, clock, gateway_id=gateway_id)
+
+
+def _join(
+    fleet: Fleet,
+    dispatcher: Dispatcher,
+    streams: StreamDispatcher,
+    state: StateReader,
+    health: Health,
+) -> None:
     def on_batch_message(session: WorkerSession, message: worker_pb2.SessionResponse) -> None:
+        if streams.on_message(session, message):
+            return
         kind = message.WhichOneof("message")
         if kind == "result":
             dispatcher.on_result(session, message.result)
@@ -193,32 +354,35 @@ def _join(fleet: Fleet, dispatcher: Dispatcher, state: StateReader, health: Heal
         health.set(servicer.SERVICE, ready)
 
     fleet.on_batch_message = on_batch_message
-    fleet.on_batches_lost = dispatcher.on_lost
-    fleet.on_capacity = dispatcher.kick
+
+    def on_lost(session: WorkerSession) -> None:
+        dispatcher.on_lost(session)
+        streams.on_lost(session)
+
+    def on_capacity(pool: int) -> None:
+        dispatcher.kick(pool)
+        streams.kick(pool)
+
+    fleet.on_batches_lost = on_lost
+    fleet.on_capacity = on_capacity
+    fleet.on_greeting = streams.on_greeting
     fleet.on_readiness = on_readiness
     # Known from the start, so that a probe hears "not serving" rather than "never heard of it".
     health.set("", False)
     health.set(servicer.SERVICE, False)
 
 
-def _authenticator(settings: GatewaySettings, scheduler: Scheduler, now_ns: int) -> Authenticator:
+def _authenticator(
+    settings: GatewaySettings,
+    scheduler: Scheduler,
+    clock: Clock,
+    directory: Directory,
+    store: ControlStore,
+) -> Authenticator:
     if settings.insecure_no_auth:
-        handle = scheduler.add_tenant(now_ns, units_per_s=float("inf"), burst_units=float("inf"))
+        unlimited = float("inf")
+        handle = scheduler.add_tenant(clock.now_ns(), units_per_s=unlimited, burst_units=unlimited)
         return OpenAuthenticator(Caller(ANONYMOUS, handle, role=ROLES["admin"]))
-    keys = [
-        key
-        for name, tenant in sorted(settings.tenants.items())
-        for key in _keys(name, tenant, scheduler, now_ns)
-    ]
-    return KeyAuthenticator(keys, control_servicer.REQUIRED_ROLE)
-
-
-def _keys(
-    name: str, tenant: TenantSettings, scheduler: Scheduler, now_ns: int
-) -> Iterable[StoredKey]:
-    rate = tenant.units_per_second or float("inf")
-    burst = tenant.burst_units or 2 * rate
-    handle = scheduler.add_tenant(now_ns, units_per_s=rate, burst_units=burst)
-    for key in tenant.keys:
-        caller = Caller(name, handle, role=ROLES[key.role], key_id=key.key_id)
-        yield StoredKey(key.key_id, bytes.fromhex(key.sha256), caller)
+    return KeyAuthenticator(
+        directory.valid, control_servicer.REQUIRED_ROLE, clock, complete=store.complete
+    )

@@ -1,1 +1,1 @@
-"""Scheduling experiments, and references that no scheduler can beat."""
+"""Experiments that run the product's own decisions against models and exact references."""

@@ -12,7 +12,8 @@ def channel_options(max_message_bytes: int) -> Sequence[tuple[str, int]]:
     """Options for long-lived channels inside a fleet.
 
     Keepalive finds a peer that went silent (a power cut, a lost route) within 15 s; the backoff
-    is kept short, since a worker that restarts is wanted back at once.
+    is kept short, since a worker that restarts is wanted back at once. The least backoff is also
+    the longest that one attempt may take, so it is not.
     """
     return (
         ("grpc.max_receive_message_length", max_message_bytes),
@@ -22,7 +23,7 @@ def channel_options(max_message_bytes: int) -> Sequence[tuple[str, int]]:
         ("grpc.keepalive_permit_without_calls", 1),
         ("grpc.http2.max_pings_without_data", 0),
         ("grpc.initial_reconnect_backoff_ms", 100),
-        ("grpc.min_reconnect_backoff_ms", 100),
+        ("grpc.min_reconnect_backoff_ms", 5_000),
         ("grpc.max_reconnect_backoff_ms", 2_000),
         # Channels to the same address would share a connection, and its loss, otherwise.
         ("grpc.use_local_subchannel_pool", 1),

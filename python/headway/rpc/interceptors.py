@@ -5,11 +5,12 @@ both transports the chain rebuilds a call's details and metadata for each call (
 that a call costs on the native one), which a wrapper does not need.
 """
 
+import asyncio
 import functools
 import logging
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
 from contextvars import ContextVar
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 from grpc import aio
@@ -22,14 +23,47 @@ _log = logging.getLogger(__name__)
 Metadata = Iterable[Any]
 
 
-@dataclass(frozen=True, slots=True)
+NEVER_NS = (1 << 63) - 1
+"""An expiry that does not come."""
+
+
+@dataclass(slots=True, eq=False)
+class Terms:
+    """What a tenant may do.
+
+    One object a tenant, changed in place, so that calls in progress see each change at their next
+    request.
+
+    Attributes:
+      weight: value of its requests, relative to other tenants.
+      max_priority: highest priority, 1 (critical) to 3.
+      models: models it may use; None for all.
+      restricted: False if none of the above needs a look.
+    """
+
+    weight: float = 1.0
+    max_priority: int = 1
+    models: frozenset[str] | None = None
+    disabled: bool = False
+    restricted: bool = False
+
+
+@dataclass(slots=True, eq=False)
 class Caller:
-    """Who calls: a tenant, by a key with a role."""
+    """Who calls: a tenant, by a key with a role. One object a key, for as long as it is known.
+
+    Attributes:
+      ended: why the key is good no more; "" while it is.
+      expires_at_ns: end of its validity on the gateway's clock.
+    """
 
     tenant: str
     handle: int
     role: int = 0
     key_id: str = ""
+    terms: Terms = field(default_factory=Terms)
+    ended: str = ""
+    expires_at_ns: int = NEVER_NS
 
 
 class Authenticator(Protocol):
@@ -115,4 +149,11 @@ async def _abort(context: Any, error: Exception, path: str, pushback: bool) -> N
     if not isinstance(error, RequestError):
         _log.error("unexpected error in %s", path, exc_info=error)
     code, message, trailers = abort_arguments(error, pushback=pushback)
-    await context.abort(code, message, trailers)
+    try:
+        await context.abort(code, message, trailers)
+    except aio.AbortError:
+        raise
+    except Exception as late:
+        # The client left while its error was on the way; grpc.aio has no better name for it.
+        _log.debug("%s had no caller left to tell: %s", path, late)
+        raise asyncio.CancelledError from late

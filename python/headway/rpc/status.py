@@ -32,10 +32,12 @@ STATUS_OF: Mapping[type[errors.RequestError], grpc.StatusCode] = MappingProxyTyp
         errors.DeadlineUnreachable: Code.DEADLINE_EXCEEDED,
         errors.DeadlineExpired: Code.DEADLINE_EXCEEDED,
         errors.UpstreamFailure: Code.INTERNAL,
+        errors.StreamBroken: Code.ABORTED,
         errors.Cancelled: Code.CANCELLED,
         errors.Draining: Code.UNAVAILABLE,
         errors.NotFound: Code.NOT_FOUND,
         errors.FailedPrecondition: Code.FAILED_PRECONDITION,
+        errors.StoreUnavailable: Code.UNAVAILABLE,
     }
 )
 

@@ -5,6 +5,12 @@ from typing import Annotated, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
+from headway.runtimes.generative_settings import (
+    DecoderRuntimeSettings,
+    LlamaRuntimeSettings,
+    SimulatedDecoderSettings,
+)
+
 Share = Annotated[float, Field(ge=0, le=1)]
 
 
@@ -132,5 +138,10 @@ class OnnxRuntimeSettings(_Settings):
 
 
 RuntimeSettings = Annotated[
-    SimulatedRuntimeSettings | OnnxRuntimeSettings, Field(discriminator="kind")
+    SimulatedRuntimeSettings
+    | OnnxRuntimeSettings
+    | DecoderRuntimeSettings
+    | LlamaRuntimeSettings
+    | SimulatedDecoderSettings,
+    Field(discriminator="kind"),
 ]

@@ -3,7 +3,7 @@
 from pathlib import Path
 from typing import Final
 
-from headway.serve.commands import Addresses, to_try
+from headway.serve.commands import DECODER_MODEL, Addresses, to_try
 from headway.serve.settings import ServeSettings
 
 LOOPBACK: Final = frozenset({"127.0.0.1", "::1", "localhost"})
@@ -25,6 +25,11 @@ def announcement(settings: ServeSettings, addresses: Addresses, logs: Path) -> l
         f"  http     http://{reachable.http}/metrics",
         f"  model    {settings.model_name} ({settings.runtime}); traffic: {shares}",
         f"  fleet    {fleet}",
+        *(
+            [f"  writes   {DECODER_MODEL} on decoder-a, which loads now; some seconds more"]
+            if settings.starts_decoder
+            else []
+        ),
         f"  logs     {logs}",
         "",
         "No API keys are asked for (--insecure-no-auth): whoever reaches these ports may use them.",

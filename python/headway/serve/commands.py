@@ -12,6 +12,7 @@ from typing import Any
 from headway.serve.settings import ReplicaSettings, ServeSettings
 
 DEFAULT_ADDRESS = "127.0.0.1:50051"
+DECODER_MODEL = "smollm2"
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,6 +72,29 @@ def gateway_environment(
     return environment
 
 
+def decoder_command(
+    settings: ServeSettings, config: Path | None, control: str, trace: Path
+) -> list[str]:
+    """Starts the worker that writes. `trace`: where it keeps its steps."""
+    command = [*_headway("worker", config), "--id", "decoder-a", "--gateway", control]
+    command += ["--model", DECODER_MODEL, "--runtime", "decoder", "--port", "0"]
+    return [*command, "--trace-file", str(trace), *_common(settings)]
+
+
+def fresh_store(directory: Path, configured: Mapping[str, Any]) -> Mapping[str, str]:
+    """Gives the gateway a control store of its own, empty for this trial.
+
+    It outlives a restart of the gateway, not the trial: what an operator set last time does not
+    surprise anybody. `configured`: the gateway's table; a store that it names is left alone.
+    """
+    if "store" in configured:
+        return {}
+    file = directory / "control.db"
+    for suffix in ("", "-wal", "-shm"):
+        file.with_name(file.name + suffix).unlink(missing_ok=True)
+    return {"HEADWAY_GATEWAY__STORE__URL": f"sqlite:///{file.absolute()}"}
+
+
 def worker_command(
     settings: ServeSettings, config: Path | None, replica: ReplicaSettings, control: str
 ) -> list[str]:
@@ -82,14 +106,20 @@ def worker_command(
 
 
 def to_try(settings: ServeSettings, addresses: Addresses) -> Sequence[str]:
-    """Three commands to try next, as they work from the current directory."""
+    """Commands to try next, as they work from the current directory."""
     body = json.dumps({"input": {"text": "the tide turns"}})
     at = "" if addresses.data == DEFAULT_ADDRESS else f" --address {addresses.data}"
+    stream = (
+        [f"{program('headway')} infer{at} --model {DECODER_MODEL} --stream 'What is a tide?'"]
+        if settings.starts_decoder
+        else []
+    )
     return (
         f"{program('grpcurl')} -plaintext -d '{body}' {addresses.data} "
         "headway.v1.InferenceService/Infer",
         f'{program("headway")} infer{at} "the tide turns"',
         f"{program('headway')} loadtest{at} --clients 32 --seconds 20",
+        *stream,
     )
 
 

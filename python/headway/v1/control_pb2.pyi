@@ -1,6 +1,7 @@
 import datetime
 
 from google.protobuf import duration_pb2 as _duration_pb2
+from google.protobuf import struct_pb2 as _struct_pb2
 from google.protobuf import timestamp_pb2 as _timestamp_pb2
 from headway.v1 import inference_pb2 as _inference_pb2
 from headway.v1 import types_pb2 as _types_pb2
@@ -46,6 +47,14 @@ class VerdictDecision(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
     VERDICT_DECISION_ADVANCE: _ClassVar[VerdictDecision]
     VERDICT_DECISION_ROLL_BACK: _ClassVar[VerdictDecision]
     VERDICT_DECISION_PROMOTE: _ClassVar[VerdictDecision]
+    VERDICT_DECISION_STEP_BACK: _ClassVar[VerdictDecision]
+    VERDICT_DECISION_PAUSE: _ClassVar[VerdictDecision]
+
+class TenantSource(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
+    __slots__ = ()
+    TENANT_SOURCE_UNSPECIFIED: _ClassVar[TenantSource]
+    TENANT_SOURCE_CONFIG: _ClassVar[TenantSource]
+    TENANT_SOURCE_OPERATOR: _ClassVar[TenantSource]
 
 class Role(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
     __slots__ = ()
@@ -75,6 +84,11 @@ VERDICT_DECISION_HOLD: VerdictDecision
 VERDICT_DECISION_ADVANCE: VerdictDecision
 VERDICT_DECISION_ROLL_BACK: VerdictDecision
 VERDICT_DECISION_PROMOTE: VerdictDecision
+VERDICT_DECISION_STEP_BACK: VerdictDecision
+VERDICT_DECISION_PAUSE: VerdictDecision
+TENANT_SOURCE_UNSPECIFIED: TenantSource
+TENANT_SOURCE_CONFIG: TenantSource
+TENANT_SOURCE_OPERATOR: TenantSource
 ROLE_UNSPECIFIED: Role
 ROLE_VIEWER: Role
 ROLE_OPERATOR: Role
@@ -97,14 +111,16 @@ class WatchStateRequest(_message.Message):
     def __init__(self, interval: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ...) -> None: ...
 
 class WatchStateResponse(_message.Message):
-    __slots__ = ("state", "snapshot", "removed_replicas")
+    __slots__ = ("state", "snapshot", "removed_replicas", "ended_rollouts")
     STATE_FIELD_NUMBER: _ClassVar[int]
     SNAPSHOT_FIELD_NUMBER: _ClassVar[int]
     REMOVED_REPLICAS_FIELD_NUMBER: _ClassVar[int]
+    ENDED_ROLLOUTS_FIELD_NUMBER: _ClassVar[int]
     state: State
     snapshot: bool
     removed_replicas: _containers.RepeatedScalarFieldContainer[str]
-    def __init__(self, state: _Optional[_Union[State, _Mapping]] = ..., snapshot: _Optional[bool] = ..., removed_replicas: _Optional[_Iterable[str]] = ...) -> None: ...
+    ended_rollouts: _containers.RepeatedScalarFieldContainer[str]
+    def __init__(self, state: _Optional[_Union[State, _Mapping]] = ..., snapshot: _Optional[bool] = ..., removed_replicas: _Optional[_Iterable[str]] = ..., ended_rollouts: _Optional[_Iterable[str]] = ...) -> None: ...
 
 class State(_message.Message):
     __slots__ = ("gateway", "pools", "replicas", "splits", "rollouts")
@@ -121,7 +137,7 @@ class State(_message.Message):
     def __init__(self, gateway: _Optional[_Union[GatewayState, _Mapping]] = ..., pools: _Optional[_Iterable[_Union[PoolState, _Mapping]]] = ..., replicas: _Optional[_Iterable[_Union[ReplicaState, _Mapping]]] = ..., splits: _Optional[_Iterable[_Union[TrafficSplit, _Mapping]]] = ..., rollouts: _Optional[_Iterable[_Union[Rollout, _Mapping]]] = ...) -> None: ...
 
 class GatewayState(_message.Message):
-    __slots__ = ("gateway_id", "software_version", "started_at", "ready", "config_generation", "inflight_requests", "requests", "transport")
+    __slots__ = ("gateway_id", "software_version", "started_at", "ready", "config_generation", "inflight_requests", "requests", "transport", "store")
     class RequestsEntry(_message.Message):
         __slots__ = ("key", "value")
         KEY_FIELD_NUMBER: _ClassVar[int]
@@ -137,6 +153,7 @@ class GatewayState(_message.Message):
     INFLIGHT_REQUESTS_FIELD_NUMBER: _ClassVar[int]
     REQUESTS_FIELD_NUMBER: _ClassVar[int]
     TRANSPORT_FIELD_NUMBER: _ClassVar[int]
+    STORE_FIELD_NUMBER: _ClassVar[int]
     gateway_id: str
     software_version: str
     started_at: _timestamp_pb2.Timestamp
@@ -145,7 +162,22 @@ class GatewayState(_message.Message):
     inflight_requests: int
     requests: _containers.ScalarMap[str, int]
     transport: str
-    def __init__(self, gateway_id: _Optional[str] = ..., software_version: _Optional[str] = ..., started_at: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., ready: _Optional[bool] = ..., config_generation: _Optional[int] = ..., inflight_requests: _Optional[int] = ..., requests: _Optional[_Mapping[str, int]] = ..., transport: _Optional[str] = ...) -> None: ...
+    store: StoreState
+    def __init__(self, gateway_id: _Optional[str] = ..., software_version: _Optional[str] = ..., started_at: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., ready: _Optional[bool] = ..., config_generation: _Optional[int] = ..., inflight_requests: _Optional[int] = ..., requests: _Optional[_Mapping[str, int]] = ..., transport: _Optional[str] = ..., store: _Optional[_Union[StoreState, _Mapping]] = ...) -> None: ...
+
+class StoreState(_message.Message):
+    __slots__ = ("url", "up", "revision", "leader", "waiting_entries")
+    URL_FIELD_NUMBER: _ClassVar[int]
+    UP_FIELD_NUMBER: _ClassVar[int]
+    REVISION_FIELD_NUMBER: _ClassVar[int]
+    LEADER_FIELD_NUMBER: _ClassVar[int]
+    WAITING_ENTRIES_FIELD_NUMBER: _ClassVar[int]
+    url: str
+    up: bool
+    revision: int
+    leader: bool
+    waiting_entries: int
+    def __init__(self, url: _Optional[str] = ..., up: _Optional[bool] = ..., revision: _Optional[int] = ..., leader: _Optional[bool] = ..., waiting_entries: _Optional[int] = ...) -> None: ...
 
 class PoolState(_message.Message):
     __slots__ = ("model", "version", "queued_requests", "queued_units", "executing_batches", "cost", "quantum", "inflight_limit", "ready")
@@ -305,7 +337,7 @@ class SetTrafficSplitResponse(_message.Message):
     def __init__(self, split: _Optional[_Union[TrafficSplit, _Mapping]] = ...) -> None: ...
 
 class RolloutPolicy(_message.Message):
-    __slots__ = ("steps", "min_step_duration", "min_step_requests", "latency_tolerance", "error_tolerance", "error_floor", "analysis_interval", "max_duration", "false_rollback_probability")
+    __slots__ = ("steps", "min_step_duration", "min_step_requests", "latency_tolerance", "error_tolerance", "error_floor", "analysis_interval", "max_duration", "false_rollback_probability", "preset", "settings")
     STEPS_FIELD_NUMBER: _ClassVar[int]
     MIN_STEP_DURATION_FIELD_NUMBER: _ClassVar[int]
     MIN_STEP_REQUESTS_FIELD_NUMBER: _ClassVar[int]
@@ -315,6 +347,8 @@ class RolloutPolicy(_message.Message):
     ANALYSIS_INTERVAL_FIELD_NUMBER: _ClassVar[int]
     MAX_DURATION_FIELD_NUMBER: _ClassVar[int]
     FALSE_ROLLBACK_PROBABILITY_FIELD_NUMBER: _ClassVar[int]
+    PRESET_FIELD_NUMBER: _ClassVar[int]
+    SETTINGS_FIELD_NUMBER: _ClassVar[int]
     steps: _containers.RepeatedScalarFieldContainer[float]
     min_step_duration: _duration_pb2.Duration
     min_step_requests: int
@@ -324,10 +358,12 @@ class RolloutPolicy(_message.Message):
     analysis_interval: _duration_pb2.Duration
     max_duration: _duration_pb2.Duration
     false_rollback_probability: float
-    def __init__(self, steps: _Optional[_Iterable[float]] = ..., min_step_duration: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ..., min_step_requests: _Optional[int] = ..., latency_tolerance: _Optional[float] = ..., error_tolerance: _Optional[float] = ..., error_floor: _Optional[float] = ..., analysis_interval: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ..., max_duration: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ..., false_rollback_probability: _Optional[float] = ...) -> None: ...
+    preset: str
+    settings: _struct_pb2.Struct
+    def __init__(self, steps: _Optional[_Iterable[float]] = ..., min_step_duration: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ..., min_step_requests: _Optional[int] = ..., latency_tolerance: _Optional[float] = ..., error_tolerance: _Optional[float] = ..., error_floor: _Optional[float] = ..., analysis_interval: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ..., max_duration: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ..., false_rollback_probability: _Optional[float] = ..., preset: _Optional[str] = ..., settings: _Optional[_Union[_struct_pb2.Struct, _Mapping]] = ...) -> None: ...
 
 class Rollout(_message.Message):
-    __slots__ = ("rollout_id", "model", "baseline_version", "canary_version", "phase", "step", "canary_share", "policy", "started_at", "ended_at", "reason")
+    __slots__ = ("rollout_id", "model", "baseline_version", "canary_version", "phase", "step", "canary_share", "policy", "started_at", "ended_at", "reason", "progress")
     ROLLOUT_ID_FIELD_NUMBER: _ClassVar[int]
     MODEL_FIELD_NUMBER: _ClassVar[int]
     BASELINE_VERSION_FIELD_NUMBER: _ClassVar[int]
@@ -339,6 +375,7 @@ class Rollout(_message.Message):
     STARTED_AT_FIELD_NUMBER: _ClassVar[int]
     ENDED_AT_FIELD_NUMBER: _ClassVar[int]
     REASON_FIELD_NUMBER: _ClassVar[int]
+    PROGRESS_FIELD_NUMBER: _ClassVar[int]
     rollout_id: str
     model: str
     baseline_version: str
@@ -350,10 +387,45 @@ class Rollout(_message.Message):
     started_at: _timestamp_pb2.Timestamp
     ended_at: _timestamp_pb2.Timestamp
     reason: str
-    def __init__(self, rollout_id: _Optional[str] = ..., model: _Optional[str] = ..., baseline_version: _Optional[str] = ..., canary_version: _Optional[str] = ..., phase: _Optional[_Union[RolloutPhase, str]] = ..., step: _Optional[int] = ..., canary_share: _Optional[float] = ..., policy: _Optional[_Union[RolloutPolicy, _Mapping]] = ..., started_at: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., ended_at: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., reason: _Optional[str] = ...) -> None: ...
+    progress: RolloutProgress
+    def __init__(self, rollout_id: _Optional[str] = ..., model: _Optional[str] = ..., baseline_version: _Optional[str] = ..., canary_version: _Optional[str] = ..., phase: _Optional[_Union[RolloutPhase, str]] = ..., step: _Optional[int] = ..., canary_share: _Optional[float] = ..., policy: _Optional[_Union[RolloutPolicy, _Mapping]] = ..., started_at: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., ended_at: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., reason: _Optional[str] = ..., progress: _Optional[_Union[RolloutProgress, _Mapping]] = ...) -> None: ...
+
+class RolloutProgress(_message.Message):
+    __slots__ = ("step_elapsed", "next_analysis", "baseline", "canary", "evidence", "bounds", "healthy_streak", "unhealthy_streak")
+    class EvidenceEntry(_message.Message):
+        __slots__ = ("key", "value")
+        KEY_FIELD_NUMBER: _ClassVar[int]
+        VALUE_FIELD_NUMBER: _ClassVar[int]
+        key: str
+        value: float
+        def __init__(self, key: _Optional[str] = ..., value: _Optional[float] = ...) -> None: ...
+    class BoundsEntry(_message.Message):
+        __slots__ = ("key", "value")
+        KEY_FIELD_NUMBER: _ClassVar[int]
+        VALUE_FIELD_NUMBER: _ClassVar[int]
+        key: str
+        value: float
+        def __init__(self, key: _Optional[str] = ..., value: _Optional[float] = ...) -> None: ...
+    STEP_ELAPSED_FIELD_NUMBER: _ClassVar[int]
+    NEXT_ANALYSIS_FIELD_NUMBER: _ClassVar[int]
+    BASELINE_FIELD_NUMBER: _ClassVar[int]
+    CANARY_FIELD_NUMBER: _ClassVar[int]
+    EVIDENCE_FIELD_NUMBER: _ClassVar[int]
+    BOUNDS_FIELD_NUMBER: _ClassVar[int]
+    HEALTHY_STREAK_FIELD_NUMBER: _ClassVar[int]
+    UNHEALTHY_STREAK_FIELD_NUMBER: _ClassVar[int]
+    step_elapsed: _duration_pb2.Duration
+    next_analysis: _duration_pb2.Duration
+    baseline: ArmEvidence
+    canary: ArmEvidence
+    evidence: _containers.ScalarMap[str, float]
+    bounds: _containers.ScalarMap[str, float]
+    healthy_streak: int
+    unhealthy_streak: int
+    def __init__(self, step_elapsed: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ..., next_analysis: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ..., baseline: _Optional[_Union[ArmEvidence, _Mapping]] = ..., canary: _Optional[_Union[ArmEvidence, _Mapping]] = ..., evidence: _Optional[_Mapping[str, float]] = ..., bounds: _Optional[_Mapping[str, float]] = ..., healthy_streak: _Optional[int] = ..., unhealthy_streak: _Optional[int] = ...) -> None: ...
 
 class ArmEvidence(_message.Message):
-    __slots__ = ("version", "requests", "errors", "p50", "p95", "p99", "utilisation")
+    __slots__ = ("version", "requests", "errors", "p50", "p95", "p99", "utilisation", "sheds", "error_rate_low", "error_rate_high", "p95_low", "p95_high", "replicas", "device_per_request")
     VERSION_FIELD_NUMBER: _ClassVar[int]
     REQUESTS_FIELD_NUMBER: _ClassVar[int]
     ERRORS_FIELD_NUMBER: _ClassVar[int]
@@ -361,6 +433,13 @@ class ArmEvidence(_message.Message):
     P95_FIELD_NUMBER: _ClassVar[int]
     P99_FIELD_NUMBER: _ClassVar[int]
     UTILISATION_FIELD_NUMBER: _ClassVar[int]
+    SHEDS_FIELD_NUMBER: _ClassVar[int]
+    ERROR_RATE_LOW_FIELD_NUMBER: _ClassVar[int]
+    ERROR_RATE_HIGH_FIELD_NUMBER: _ClassVar[int]
+    P95_LOW_FIELD_NUMBER: _ClassVar[int]
+    P95_HIGH_FIELD_NUMBER: _ClassVar[int]
+    REPLICAS_FIELD_NUMBER: _ClassVar[int]
+    DEVICE_PER_REQUEST_FIELD_NUMBER: _ClassVar[int]
     version: str
     requests: int
     errors: int
@@ -368,10 +447,17 @@ class ArmEvidence(_message.Message):
     p95: _duration_pb2.Duration
     p99: _duration_pb2.Duration
     utilisation: float
-    def __init__(self, version: _Optional[str] = ..., requests: _Optional[int] = ..., errors: _Optional[int] = ..., p50: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ..., p95: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ..., p99: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ..., utilisation: _Optional[float] = ...) -> None: ...
+    sheds: int
+    error_rate_low: float
+    error_rate_high: float
+    p95_low: _duration_pb2.Duration
+    p95_high: _duration_pb2.Duration
+    replicas: float
+    device_per_request: _duration_pb2.Duration
+    def __init__(self, version: _Optional[str] = ..., requests: _Optional[int] = ..., errors: _Optional[int] = ..., p50: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ..., p95: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ..., p99: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ..., utilisation: _Optional[float] = ..., sheds: _Optional[int] = ..., error_rate_low: _Optional[float] = ..., error_rate_high: _Optional[float] = ..., p95_low: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ..., p95_high: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ..., replicas: _Optional[float] = ..., device_per_request: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ...) -> None: ...
 
 class Verdict(_message.Message):
-    __slots__ = ("sequence", "decided_at", "decision", "test", "reason", "baseline", "canary", "evidence")
+    __slots__ = ("sequence", "decided_at", "decision", "test", "reason", "baseline", "canary", "evidence", "step", "canary_share")
     class EvidenceEntry(_message.Message):
         __slots__ = ("key", "value")
         KEY_FIELD_NUMBER: _ClassVar[int]
@@ -387,6 +473,8 @@ class Verdict(_message.Message):
     BASELINE_FIELD_NUMBER: _ClassVar[int]
     CANARY_FIELD_NUMBER: _ClassVar[int]
     EVIDENCE_FIELD_NUMBER: _ClassVar[int]
+    STEP_FIELD_NUMBER: _ClassVar[int]
+    CANARY_SHARE_FIELD_NUMBER: _ClassVar[int]
     sequence: int
     decided_at: _timestamp_pb2.Timestamp
     decision: VerdictDecision
@@ -395,7 +483,9 @@ class Verdict(_message.Message):
     baseline: ArmEvidence
     canary: ArmEvidence
     evidence: _containers.ScalarMap[str, float]
-    def __init__(self, sequence: _Optional[int] = ..., decided_at: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., decision: _Optional[_Union[VerdictDecision, str]] = ..., test: _Optional[str] = ..., reason: _Optional[str] = ..., baseline: _Optional[_Union[ArmEvidence, _Mapping]] = ..., canary: _Optional[_Union[ArmEvidence, _Mapping]] = ..., evidence: _Optional[_Mapping[str, float]] = ...) -> None: ...
+    step: int
+    canary_share: float
+    def __init__(self, sequence: _Optional[int] = ..., decided_at: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., decision: _Optional[_Union[VerdictDecision, str]] = ..., test: _Optional[str] = ..., reason: _Optional[str] = ..., baseline: _Optional[_Union[ArmEvidence, _Mapping]] = ..., canary: _Optional[_Union[ArmEvidence, _Mapping]] = ..., evidence: _Optional[_Mapping[str, float]] = ..., step: _Optional[int] = ..., canary_share: _Optional[float] = ...) -> None: ...
 
 class StartRolloutRequest(_message.Message):
     __slots__ = ("model", "canary_version", "policy")
@@ -512,7 +602,7 @@ class ListVerdictsResponse(_message.Message):
     def __init__(self, verdicts: _Optional[_Iterable[_Union[Verdict, _Mapping]]] = ..., next_page_token: _Optional[str] = ...) -> None: ...
 
 class Tenant(_message.Message):
-    __slots__ = ("tenant", "units_per_second", "burst_units", "weight", "max_priority", "models", "disabled")
+    __slots__ = ("tenant", "units_per_second", "burst_units", "weight", "max_priority", "models", "disabled", "source")
     TENANT_FIELD_NUMBER: _ClassVar[int]
     UNITS_PER_SECOND_FIELD_NUMBER: _ClassVar[int]
     BURST_UNITS_FIELD_NUMBER: _ClassVar[int]
@@ -520,6 +610,7 @@ class Tenant(_message.Message):
     MAX_PRIORITY_FIELD_NUMBER: _ClassVar[int]
     MODELS_FIELD_NUMBER: _ClassVar[int]
     DISABLED_FIELD_NUMBER: _ClassVar[int]
+    SOURCE_FIELD_NUMBER: _ClassVar[int]
     tenant: str
     units_per_second: float
     burst_units: float
@@ -527,23 +618,26 @@ class Tenant(_message.Message):
     max_priority: _types_pb2.Priority
     models: _containers.RepeatedScalarFieldContainer[str]
     disabled: bool
-    def __init__(self, tenant: _Optional[str] = ..., units_per_second: _Optional[float] = ..., burst_units: _Optional[float] = ..., weight: _Optional[float] = ..., max_priority: _Optional[_Union[_types_pb2.Priority, str]] = ..., models: _Optional[_Iterable[str]] = ..., disabled: _Optional[bool] = ...) -> None: ...
+    source: TenantSource
+    def __init__(self, tenant: _Optional[str] = ..., units_per_second: _Optional[float] = ..., burst_units: _Optional[float] = ..., weight: _Optional[float] = ..., max_priority: _Optional[_Union[_types_pb2.Priority, str]] = ..., models: _Optional[_Iterable[str]] = ..., disabled: _Optional[bool] = ..., source: _Optional[_Union[TenantSource, str]] = ...) -> None: ...
 
 class ApiKey(_message.Message):
-    __slots__ = ("key_id", "tenant", "role", "created_at", "expires_at", "description")
+    __slots__ = ("key_id", "tenant", "role", "created_at", "expires_at", "description", "revoked_at")
     KEY_ID_FIELD_NUMBER: _ClassVar[int]
     TENANT_FIELD_NUMBER: _ClassVar[int]
     ROLE_FIELD_NUMBER: _ClassVar[int]
     CREATED_AT_FIELD_NUMBER: _ClassVar[int]
     EXPIRES_AT_FIELD_NUMBER: _ClassVar[int]
     DESCRIPTION_FIELD_NUMBER: _ClassVar[int]
+    REVOKED_AT_FIELD_NUMBER: _ClassVar[int]
     key_id: str
     tenant: str
     role: Role
     created_at: _timestamp_pb2.Timestamp
     expires_at: _timestamp_pb2.Timestamp
     description: str
-    def __init__(self, key_id: _Optional[str] = ..., tenant: _Optional[str] = ..., role: _Optional[_Union[Role, str]] = ..., created_at: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., expires_at: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., description: _Optional[str] = ...) -> None: ...
+    revoked_at: _timestamp_pb2.Timestamp
+    def __init__(self, key_id: _Optional[str] = ..., tenant: _Optional[str] = ..., role: _Optional[_Union[Role, str]] = ..., created_at: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., expires_at: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., description: _Optional[str] = ..., revoked_at: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ...) -> None: ...
 
 class CreateTenantRequest(_message.Message):
     __slots__ = ("tenant",)
@@ -625,6 +719,24 @@ class RevokeApiKeyResponse(_message.Message):
     __slots__ = ()
     def __init__(self) -> None: ...
 
+class RotateApiKeyRequest(_message.Message):
+    __slots__ = ("key_id", "overlap")
+    KEY_ID_FIELD_NUMBER: _ClassVar[int]
+    OVERLAP_FIELD_NUMBER: _ClassVar[int]
+    key_id: str
+    overlap: _duration_pb2.Duration
+    def __init__(self, key_id: _Optional[str] = ..., overlap: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ...) -> None: ...
+
+class RotateApiKeyResponse(_message.Message):
+    __slots__ = ("secret", "key", "old_key")
+    SECRET_FIELD_NUMBER: _ClassVar[int]
+    KEY_FIELD_NUMBER: _ClassVar[int]
+    OLD_KEY_FIELD_NUMBER: _ClassVar[int]
+    secret: str
+    key: ApiKey
+    old_key: ApiKey
+    def __init__(self, secret: _Optional[str] = ..., key: _Optional[_Union[ApiKey, _Mapping]] = ..., old_key: _Optional[_Union[ApiKey, _Mapping]] = ...) -> None: ...
+
 class ListApiKeysRequest(_message.Message):
     __slots__ = ("tenant", "page_size", "page_token")
     TENANT_FIELD_NUMBER: _ClassVar[int]
@@ -659,6 +771,48 @@ class ReloadConfigResponse(_message.Message):
     needs_restart: _containers.RepeatedScalarFieldContainer[str]
     def __init__(self, generation: _Optional[int] = ..., changes: _Optional[_Iterable[str]] = ..., needs_restart: _Optional[_Iterable[str]] = ...) -> None: ...
 
+class ListAuditEntriesRequest(_message.Message):
+    __slots__ = ("page_size", "page_token", "target")
+    PAGE_SIZE_FIELD_NUMBER: _ClassVar[int]
+    PAGE_TOKEN_FIELD_NUMBER: _ClassVar[int]
+    TARGET_FIELD_NUMBER: _ClassVar[int]
+    page_size: int
+    page_token: str
+    target: str
+    def __init__(self, page_size: _Optional[int] = ..., page_token: _Optional[str] = ..., target: _Optional[str] = ...) -> None: ...
+
+class ListAuditEntriesResponse(_message.Message):
+    __slots__ = ("entries", "next_page_token")
+    ENTRIES_FIELD_NUMBER: _ClassVar[int]
+    NEXT_PAGE_TOKEN_FIELD_NUMBER: _ClassVar[int]
+    entries: _containers.RepeatedCompositeFieldContainer[AuditEntry]
+    next_page_token: str
+    def __init__(self, entries: _Optional[_Iterable[_Union[AuditEntry, _Mapping]]] = ..., next_page_token: _Optional[str] = ...) -> None: ...
+
+class AuditEntry(_message.Message):
+    __slots__ = ("revision", "changed_at", "tenant", "key_id", "gateway_id", "action", "kind", "target", "before", "after")
+    REVISION_FIELD_NUMBER: _ClassVar[int]
+    CHANGED_AT_FIELD_NUMBER: _ClassVar[int]
+    TENANT_FIELD_NUMBER: _ClassVar[int]
+    KEY_ID_FIELD_NUMBER: _ClassVar[int]
+    GATEWAY_ID_FIELD_NUMBER: _ClassVar[int]
+    ACTION_FIELD_NUMBER: _ClassVar[int]
+    KIND_FIELD_NUMBER: _ClassVar[int]
+    TARGET_FIELD_NUMBER: _ClassVar[int]
+    BEFORE_FIELD_NUMBER: _ClassVar[int]
+    AFTER_FIELD_NUMBER: _ClassVar[int]
+    revision: int
+    changed_at: _timestamp_pb2.Timestamp
+    tenant: str
+    key_id: str
+    gateway_id: str
+    action: str
+    kind: str
+    target: str
+    before: _struct_pb2.Struct
+    after: _struct_pb2.Struct
+    def __init__(self, revision: _Optional[int] = ..., changed_at: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., tenant: _Optional[str] = ..., key_id: _Optional[str] = ..., gateway_id: _Optional[str] = ..., action: _Optional[str] = ..., kind: _Optional[str] = ..., target: _Optional[str] = ..., before: _Optional[_Union[_struct_pb2.Struct, _Mapping]] = ..., after: _Optional[_Union[_struct_pb2.Struct, _Mapping]] = ...) -> None: ...
+
 class ExplainRequestRequest(_message.Message):
     __slots__ = ("request_id",)
     REQUEST_ID_FIELD_NUMBER: _ClassVar[int]
@@ -674,7 +828,7 @@ class ExplainRequestResponse(_message.Message):
     def __init__(self, record: _Optional[_Union[DecisionRecord, _Mapping]] = ..., sentences: _Optional[_Iterable[str]] = ...) -> None: ...
 
 class DecisionRecord(_message.Message):
-    __slots__ = ("request_id", "tenant", "model", "version", "version_reason", "arrived_at", "deadline", "units", "rows", "queued_ahead", "attempts", "outcome", "timings")
+    __slots__ = ("request_id", "tenant", "model", "version", "version_reason", "arrived_at", "deadline", "units", "rows", "queued_ahead", "attempts", "outcome", "timings", "message", "key_id", "priority", "lane", "weight", "split_point", "shares", "queued_units_ahead", "executing_ahead", "drain", "inflight_requests", "retry_after")
     REQUEST_ID_FIELD_NUMBER: _ClassVar[int]
     TENANT_FIELD_NUMBER: _ClassVar[int]
     MODEL_FIELD_NUMBER: _ClassVar[int]
@@ -688,6 +842,18 @@ class DecisionRecord(_message.Message):
     ATTEMPTS_FIELD_NUMBER: _ClassVar[int]
     OUTCOME_FIELD_NUMBER: _ClassVar[int]
     TIMINGS_FIELD_NUMBER: _ClassVar[int]
+    MESSAGE_FIELD_NUMBER: _ClassVar[int]
+    KEY_ID_FIELD_NUMBER: _ClassVar[int]
+    PRIORITY_FIELD_NUMBER: _ClassVar[int]
+    LANE_FIELD_NUMBER: _ClassVar[int]
+    WEIGHT_FIELD_NUMBER: _ClassVar[int]
+    SPLIT_POINT_FIELD_NUMBER: _ClassVar[int]
+    SHARES_FIELD_NUMBER: _ClassVar[int]
+    QUEUED_UNITS_AHEAD_FIELD_NUMBER: _ClassVar[int]
+    EXECUTING_AHEAD_FIELD_NUMBER: _ClassVar[int]
+    DRAIN_FIELD_NUMBER: _ClassVar[int]
+    INFLIGHT_REQUESTS_FIELD_NUMBER: _ClassVar[int]
+    RETRY_AFTER_FIELD_NUMBER: _ClassVar[int]
     request_id: str
     tenant: str
     model: str
@@ -701,19 +867,47 @@ class DecisionRecord(_message.Message):
     attempts: _containers.RepeatedCompositeFieldContainer[AttemptRecord]
     outcome: str
     timings: _inference_pb2.Timings
-    def __init__(self, request_id: _Optional[str] = ..., tenant: _Optional[str] = ..., model: _Optional[str] = ..., version: _Optional[str] = ..., version_reason: _Optional[str] = ..., arrived_at: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., deadline: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ..., units: _Optional[int] = ..., rows: _Optional[int] = ..., queued_ahead: _Optional[int] = ..., attempts: _Optional[_Iterable[_Union[AttemptRecord, _Mapping]]] = ..., outcome: _Optional[str] = ..., timings: _Optional[_Union[_inference_pb2.Timings, _Mapping]] = ...) -> None: ...
+    message: str
+    key_id: str
+    priority: _types_pb2.Priority
+    lane: _types_pb2.Lane
+    weight: float
+    split_point: float
+    shares: _containers.RepeatedCompositeFieldContainer[VersionShare]
+    queued_units_ahead: int
+    executing_ahead: int
+    drain: _duration_pb2.Duration
+    inflight_requests: int
+    retry_after: _duration_pb2.Duration
+    def __init__(self, request_id: _Optional[str] = ..., tenant: _Optional[str] = ..., model: _Optional[str] = ..., version: _Optional[str] = ..., version_reason: _Optional[str] = ..., arrived_at: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., deadline: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ..., units: _Optional[int] = ..., rows: _Optional[int] = ..., queued_ahead: _Optional[int] = ..., attempts: _Optional[_Iterable[_Union[AttemptRecord, _Mapping]]] = ..., outcome: _Optional[str] = ..., timings: _Optional[_Union[_inference_pb2.Timings, _Mapping]] = ..., message: _Optional[str] = ..., key_id: _Optional[str] = ..., priority: _Optional[_Union[_types_pb2.Priority, str]] = ..., lane: _Optional[_Union[_types_pb2.Lane, str]] = ..., weight: _Optional[float] = ..., split_point: _Optional[float] = ..., shares: _Optional[_Iterable[_Union[VersionShare, _Mapping]]] = ..., queued_units_ahead: _Optional[int] = ..., executing_ahead: _Optional[int] = ..., drain: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ..., inflight_requests: _Optional[int] = ..., retry_after: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ...) -> None: ...
 
 class AttemptRecord(_message.Message):
-    __slots__ = ("replica", "batch", "device", "outcome")
+    __slots__ = ("replica", "batch", "device", "outcome", "queued", "slack", "execution", "message", "companion_ids", "score", "other_replica", "other_score")
     REPLICA_FIELD_NUMBER: _ClassVar[int]
     BATCH_FIELD_NUMBER: _ClassVar[int]
     DEVICE_FIELD_NUMBER: _ClassVar[int]
     OUTCOME_FIELD_NUMBER: _ClassVar[int]
+    QUEUED_FIELD_NUMBER: _ClassVar[int]
+    SLACK_FIELD_NUMBER: _ClassVar[int]
+    EXECUTION_FIELD_NUMBER: _ClassVar[int]
+    MESSAGE_FIELD_NUMBER: _ClassVar[int]
+    COMPANION_IDS_FIELD_NUMBER: _ClassVar[int]
+    SCORE_FIELD_NUMBER: _ClassVar[int]
+    OTHER_REPLICA_FIELD_NUMBER: _ClassVar[int]
+    OTHER_SCORE_FIELD_NUMBER: _ClassVar[int]
     replica: str
     batch: _inference_pb2.BatchInfo
     device: _duration_pb2.Duration
     outcome: str
-    def __init__(self, replica: _Optional[str] = ..., batch: _Optional[_Union[_inference_pb2.BatchInfo, _Mapping]] = ..., device: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ..., outcome: _Optional[str] = ...) -> None: ...
+    queued: _duration_pb2.Duration
+    slack: _duration_pb2.Duration
+    execution: _duration_pb2.Duration
+    message: str
+    companion_ids: _containers.RepeatedScalarFieldContainer[str]
+    score: _duration_pb2.Duration
+    other_replica: str
+    other_score: _duration_pb2.Duration
+    def __init__(self, replica: _Optional[str] = ..., batch: _Optional[_Union[_inference_pb2.BatchInfo, _Mapping]] = ..., device: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ..., outcome: _Optional[str] = ..., queued: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ..., slack: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ..., execution: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ..., message: _Optional[str] = ..., companion_ids: _Optional[_Iterable[str]] = ..., score: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ..., other_replica: _Optional[str] = ..., other_score: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ...) -> None: ...
 
 class SetLogLevelRequest(_message.Message):
     __slots__ = ("level", "logger")

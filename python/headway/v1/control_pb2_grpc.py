@@ -141,6 +141,11 @@ class ControlServiceStub:
                 request_serializer=headway_dot_v1_dot_control__pb2.RevokeApiKeyRequest.SerializeToString,
                 response_deserializer=headway_dot_v1_dot_control__pb2.RevokeApiKeyResponse.FromString,
                 _registered_method=True)
+        self.RotateApiKey = channel.unary_unary(
+                '/headway.v1.ControlService/RotateApiKey',
+                request_serializer=headway_dot_v1_dot_control__pb2.RotateApiKeyRequest.SerializeToString,
+                response_deserializer=headway_dot_v1_dot_control__pb2.RotateApiKeyResponse.FromString,
+                _registered_method=True)
         self.ListApiKeys = channel.unary_unary(
                 '/headway.v1.ControlService/ListApiKeys',
                 request_serializer=headway_dot_v1_dot_control__pb2.ListApiKeysRequest.SerializeToString,
@@ -150,6 +155,11 @@ class ControlServiceStub:
                 '/headway.v1.ControlService/ReloadConfig',
                 request_serializer=headway_dot_v1_dot_control__pb2.ReloadConfigRequest.SerializeToString,
                 response_deserializer=headway_dot_v1_dot_control__pb2.ReloadConfigResponse.FromString,
+                _registered_method=True)
+        self.ListAuditEntries = channel.unary_unary(
+                '/headway.v1.ControlService/ListAuditEntries',
+                request_serializer=headway_dot_v1_dot_control__pb2.ListAuditEntriesRequest.SerializeToString,
+                response_deserializer=headway_dot_v1_dot_control__pb2.ListAuditEntriesResponse.FromString,
                 _registered_method=True)
         self.ExplainRequest = channel.unary_unary(
                 '/headway.v1.ControlService/ExplainRequest',
@@ -315,6 +325,14 @@ class ControlServiceServicer:
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
+    def RotateApiKey(self, request, context):
+        """Makes a key that takes the place of another: same tenant and rights. The old one stays valid
+        for a while, so that callers can change over.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
     def ListApiKeys(self, request, context):
         """Keys of a tenant, without their secrets.
         """
@@ -329,8 +347,15 @@ class ControlServiceServicer:
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
+    def ListAuditEntries(self, request, context):
+        """Who changed what, newest first.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
     def ExplainRequest(self, request, context):
-        """What happened to a request, and why.
+        """What happened to a request, and why. Each gateway knows the last requests it took itself.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -451,6 +476,11 @@ def add_ControlServiceServicer_to_server(servicer, server):
                     request_deserializer=headway_dot_v1_dot_control__pb2.RevokeApiKeyRequest.FromString,
                     response_serializer=headway_dot_v1_dot_control__pb2.RevokeApiKeyResponse.SerializeToString,
             ),
+            'RotateApiKey': grpc.unary_unary_rpc_method_handler(
+                    servicer.RotateApiKey,
+                    request_deserializer=headway_dot_v1_dot_control__pb2.RotateApiKeyRequest.FromString,
+                    response_serializer=headway_dot_v1_dot_control__pb2.RotateApiKeyResponse.SerializeToString,
+            ),
             'ListApiKeys': grpc.unary_unary_rpc_method_handler(
                     servicer.ListApiKeys,
                     request_deserializer=headway_dot_v1_dot_control__pb2.ListApiKeysRequest.FromString,
@@ -460,6 +490,11 @@ def add_ControlServiceServicer_to_server(servicer, server):
                     servicer.ReloadConfig,
                     request_deserializer=headway_dot_v1_dot_control__pb2.ReloadConfigRequest.FromString,
                     response_serializer=headway_dot_v1_dot_control__pb2.ReloadConfigResponse.SerializeToString,
+            ),
+            'ListAuditEntries': grpc.unary_unary_rpc_method_handler(
+                    servicer.ListAuditEntries,
+                    request_deserializer=headway_dot_v1_dot_control__pb2.ListAuditEntriesRequest.FromString,
+                    response_serializer=headway_dot_v1_dot_control__pb2.ListAuditEntriesResponse.SerializeToString,
             ),
             'ExplainRequest': grpc.unary_unary_rpc_method_handler(
                     servicer.ExplainRequest,
@@ -1052,6 +1087,33 @@ class ControlService:
             _registered_method=True)
 
     @staticmethod
+    def RotateApiKey(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/headway.v1.ControlService/RotateApiKey',
+            headway_dot_v1_dot_control__pb2.RotateApiKeyRequest.SerializeToString,
+            headway_dot_v1_dot_control__pb2.RotateApiKeyResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
     def ListApiKeys(request,
             target,
             options=(),
@@ -1095,6 +1157,33 @@ class ControlService:
             '/headway.v1.ControlService/ReloadConfig',
             headway_dot_v1_dot_control__pb2.ReloadConfigRequest.SerializeToString,
             headway_dot_v1_dot_control__pb2.ReloadConfigResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def ListAuditEntries(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/headway.v1.ControlService/ListAuditEntries',
+            headway_dot_v1_dot_control__pb2.ListAuditEntriesRequest.SerializeToString,
+            headway_dot_v1_dot_control__pb2.ListAuditEntriesResponse.FromString,
             options,
             channel_credentials,
             insecure,

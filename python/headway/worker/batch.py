@@ -31,6 +31,10 @@ class HostedModel:
     runtime: Runtime
     metrics: ModelMetrics
 
+    async def close(self) -> None:
+        """Frees what the runtime holds."""
+        await self.runtime.close()
+
 
 @dataclass(frozen=True, slots=True)
 class Timings:

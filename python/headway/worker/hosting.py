@@ -6,6 +6,7 @@ from headway.clock import Clock
 from headway.rng import SeedTree
 from headway.rpc.convert import duration_from_ns
 from headway.runtimes.base import Runtime
+from headway.runtimes.generative_settings import GenerativeSettings
 from headway.runtimes.settings import SimulatedRuntimeSettings
 from headway.runtimes.simulated import SimulatedRuntime
 from headway.runtimes.slowed import SlowedRuntime
@@ -24,6 +25,7 @@ def make_runtime(
     `device_thread` is one thread for all runtimes of the worker: they share one device.
     """
     runtime = settings.runtime
+    assert not isinstance(runtime, GenerativeSettings), "load_generator makes those"
     if isinstance(runtime, SimulatedRuntimeSettings):
         return SimulatedRuntime(runtime, clock=clock, seeds=seeds, speed=settings.speed)
     # Imported here, so that a worker without a real model needs neither onnxruntime nor tokenizers.

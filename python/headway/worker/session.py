@@ -9,9 +9,14 @@ from headway.errors import InvalidRequest, Unauthenticated
 from headway.v1 import worker_pb2
 from headway.worker.batch import HostedModel, PendingBatch
 from headway.worker.device import Device
+from headway.worker.generator import HostedGenerator
+from headway.worker.stream import PendingStream
 
 MAX_UNSENT = 256
 """Answers a gateway may leave unread before its session is no longer read either."""
+
+MAX_PART_TOKENS = 32
+"""Tokens at which an unsent part takes no more; its output then waits for credit."""
 
 
 class Outbox:
@@ -19,6 +24,7 @@ class Outbox:
 
     def __init__(self) -> None:
         self._messages: deque[worker_pb2.SessionResponse] = deque()
+        self._unsent_capacity: worker_pb2.SessionResponse | None = None
         self._closed = False
         self._error: BaseException | None = None
         self._reader: asyncio.Future[None] | None = None
@@ -29,6 +35,42 @@ class Outbox:
         if not self._closed:
             self._messages.append(message)
             self._wake()
+
+    def put_capacity(self, capacity: worker_pb2.Capacity) -> None:
+        """Appends what can be taken; replaces the last word on it where that has not left yet."""
+        unsent = self._unsent_capacity
+        if unsent is not None:
+            unsent.capacity.CopyFrom(capacity)
+            return
+        message = worker_pb2.SessionResponse(capacity=capacity)
+        if not self._closed:
+            self._unsent_capacity = message
+        self.put(message)
+
+    def join_part(self, part: worker_pb2.StreamPart) -> bool:
+        """Adds to an unsent part of the same output; False if there is none with room.
+
+        Only to the last message, so that nothing is overtaken. A reader that is behind gets
+        fewer and larger messages.
+        """
+        last = self._messages[-1] if self._messages else None
+        if last is None or last.WhichOneof("message") != "parts":
+            return False
+        for unsent in last.parts.parts:
+            if unsent.item_id == part.item_id and len(unsent.token_ids) < MAX_PART_TOKENS:
+                unsent.text += part.text
+                unsent.token_ids.extend(part.token_ids)
+                unsent.logprobs.extend(part.logprobs)
+                return True
+        return False
+
+    def put_part(self, part: worker_pb2.StreamPart) -> None:
+        """Appends a part, to an unsent message of others' parts where that is the last one."""
+        last = self._messages[-1] if self._messages else None
+        if last is not None and last.WhichOneof("message") == "parts":
+            last.parts.parts.append(part)
+        else:
+            self.put(worker_pb2.SessionResponse(parts=worker_pb2.StreamParts(parts=[part])))
 
     def close(self, error: BaseException | None = None) -> None:
         """No more messages; what is unsent is still sent, then `error` is raised, if one."""
@@ -48,7 +90,10 @@ class Outbox:
             await self._reader
         if self._relief is not None and len(self._messages) <= MAX_UNSENT // 2:
             _resolve(self._relief)
-        return self._messages.popleft()
+        message = self._messages.popleft()
+        if message is self._unsent_capacity:
+            self._unsent_capacity = None
+        return message
 
     @property
     def congested(self) -> bool:
@@ -77,7 +122,7 @@ class GatewaySession:
         self,
         *,
         device: Device,
-        models: tuple[HostedModel, ...],
+        models: tuple[HostedModel | HostedGenerator, ...],
         clock: Clock,
         worker_id: str,
         instance_id: str,
@@ -96,6 +141,11 @@ class GatewaySession:
         self._turned_away = False
         self._half_closed = False
         self._batches: dict[int, PendingBatch] = {}
+        self._streams: dict[int, PendingStream] = {}
+        self._stream_of_item: dict[int, PendingStream] = {}
+        self._generation = next(
+            (model.generation for model in models if isinstance(model, HostedGenerator)), None
+        )
 
     def receive(self, request: worker_pb2.SessionRequest) -> None:
         """Acts on one message.
@@ -112,7 +162,7 @@ class GatewaySession:
         elif kind == "cancel":
             self._cancel(request.cancel)
         elif kind == "stream_credit":
-            pass  # No hosted model streams, so there is nothing the credit could be for.
+            self._grant(request.stream_credit)
         else:
             raise InvalidRequest(
                 f"message {kind or 'of no kind'} in a session that was greeted; "
@@ -131,6 +181,11 @@ class GatewaySession:
         for batch in list(self._batches.values()):
             self._device.abandon(batch)
         self._batches.clear()
+        streams, self._streams = list(self._streams.values()), {}
+        self._stream_of_item.clear()
+        for stream in streams:
+            if self._generation is not None:
+                self._generation.abandon(stream)
 
     def tell_freed(self) -> None:
         """Tells a gateway that was turned away that there is room again."""
@@ -141,7 +196,7 @@ class GatewaySession:
     def tell_capacity(self) -> None:
         """Tells what can be taken now."""
         if self.greeted:
-            self.outbox.put(worker_pb2.SessionResponse(capacity=self._capacity()))
+            self.outbox.put_capacity(self._capacity())
 
     def _greet(self, request: worker_pb2.SessionRequest, kind: str | None) -> None:
         if kind != "greeting":
@@ -171,7 +226,7 @@ class GatewaySession:
 
     def _execute(self, message: worker_pb2.ExecuteBatch) -> None:
         batch_id = message.batch_id
-        if batch_id in self._batches:
+        if batch_id in self._batches or batch_id in self._streams:
             raise InvalidRequest(
                 f"execute.batch_id {batch_id} is in hand already; name each batch once",
                 field="execute.batch_id",
@@ -192,13 +247,49 @@ class GatewaySession:
                 f"0 to {len(self._models) - 1}",
                 field="execute.model_handle",
             )
-        batch = PendingBatch(
-            message, self._models[message.model_handle], self._clock.now_ns(), self._deliver
-        )
+        model = self._models[message.model_handle]
+        if isinstance(model, HostedGenerator):
+            self._generate(message, model)
+            return
+        batch = PendingBatch(message, model, self._clock.now_ns(), self._deliver)
         self._batches[batch_id] = batch
         self._device.submit(batch)
 
+    def _generate(self, message: worker_pb2.ExecuteBatch, model: HostedGenerator) -> None:
+        item_id = message.items[0].item_id
+        if len(message.items) != 1 or item_id in self._stream_of_item:
+            raise InvalidRequest(
+                f"execute.items of batch {message.batch_id} for {model.label}, which writes: "
+                "send one member a batch, and name each once",
+                field="execute.items",
+            )
+        stream = PendingStream(
+            message,
+            model.metrics,
+            self._clock.now_ns(),
+            deliver=self._deliver,
+            parts=self.outbox,
+        )
+        self._streams[message.batch_id] = self._stream_of_item[item_id] = stream
+        model.generation.submit(stream)
+
+    def _grant(self, message: worker_pb2.StreamCredit) -> None:
+        # An unknown output has ended while the credit was on its way.
+        stream = self._stream_of_item.get(message.item_id)
+        if stream is None:
+            return
+        if message.parts < 1:
+            raise InvalidRequest(
+                f"stream_credit.parts is {message.parts}; grant at least 1",
+                field="stream_credit.parts",
+            )
+        stream.grant(message.parts)
+
     def _cancel(self, message: worker_pb2.CancelItems) -> None:
+        stream = self._streams.get(message.batch_id)
+        if stream is not None and self._generation is not None:
+            self._generation.cancel(stream, message.item_ids)
+            return
         # An unknown batch has been answered while the cancellation was on its way.
         batch = self._batches.get(message.batch_id)
         if batch is not None:
@@ -206,22 +297,29 @@ class GatewaySession:
 
     def _deliver(self, response: worker_pb2.SessionResponse) -> None:
         if response.WhichOneof("message") == "busy":
-            self._turned_away = not response.busy.draining
             batch_id = response.busy.batch_id
+            # Who is turned away from a lane hears of every lane that is freed anyway.
+            self._turned_away = not response.busy.draining and batch_id in self._batches
         else:
             batch_id = response.result.batch_id
         self._batches.pop(batch_id, None)
+        stream = self._streams.pop(batch_id, None)
+        if stream is not None:
+            del self._stream_of_item[stream.item.item_id]
         self.outbox.put(response)
         self._close_if_done()
 
     def _close_if_done(self) -> None:
-        if self._half_closed and not self._batches:
+        if self._half_closed and not self._batches and not self._streams:
             self.outbox.close()
 
     def _capacity(self) -> worker_pb2.Capacity:
-        return worker_pb2.Capacity(
+        capacity = worker_pb2.Capacity(
             free_slots=self._device.free_slots, draining=self._device.draining
         )
+        if self._generation is not None:
+            self._generation.fill(capacity)
+        return capacity
 
 
 def _same(given: str, expected: str) -> bool:

@@ -4,6 +4,7 @@ from headway.clock import Clock
 from headway.errors import Draining, InvalidRequest, ModelLoading, Overloaded
 from headway.worker.batch import HostedModel
 from headway.worker.device import Device
+from headway.worker.generator import HostedGenerator
 from headway.worker.session import GatewaySession
 from headway.worker.settings import WorkerSettings
 
@@ -20,7 +21,7 @@ class Sessions:
         self, settings: WorkerSettings, instance_id: str, device: Device, clock: Clock
     ) -> None:
         """`models` is empty until they are loaded; no session opens before."""
-        self.models: tuple[HostedModel, ...] = ()
+        self.models: tuple[HostedModel | HostedGenerator, ...] = ()
         self._settings = settings
         self._instance_id = instance_id
         self._device = device

@@ -6,6 +6,7 @@ from typing import Annotated, Literal, Self
 from pydantic import BaseModel, ConfigDict, Field, SecretStr, model_validator
 
 from headway.naming import Name
+from headway.runtimes.generative_settings import GenerativeSettings
 from headway.runtimes.settings import OnnxRuntimeSettings, RuntimeSettings
 
 MIB = 1 << 20
@@ -28,8 +29,9 @@ class ModelSettings(_Settings):
     )
     runtime: RuntimeSettings = Field(
         default=OnnxRuntimeSettings(),
-        description='What executes it, told apart by `kind`: "onnx" or "simulated". Default: the '
-        "embedded sentence-embedding model.",
+        description='What executes it, told apart by `kind`: "onnx" or "simulated"; and for models '
+        'that write, "decoder", "llama" or "simulated-decoder". Default: the embedded '
+        "sentence-embedding model.",
     )
     speed: float = Field(
         default=1.0,
@@ -52,6 +54,11 @@ class ModelSettings(_Settings):
 
     @model_validator(mode="after")
     def _real_runtimes_are_only_slowed(self) -> Self:
+        if self.speed != 1 and isinstance(self.runtime, GenerativeSettings):
+            raise ValueError(
+                f"speed is {self.speed:g} for runtime {self.runtime.kind!r}, which runs as fast "
+                "as it is; leave speed out"
+            )
         if self.speed > 1 and self.runtime.kind != "simulated":
             raise ValueError(
                 f"speed is {self.speed:g} for runtime {self.runtime.kind!r}, which can only be "
@@ -192,6 +199,16 @@ class WorkerSettings(_Settings):
                     "version of its own"
                 )
             seen.add(name)
+        return self
+
+    @model_validator(mode="after")
+    def _one_generative_model(self) -> Self:
+        # What a session says of free lanes is said of the worker as a whole.
+        written = [m.label for m in self.models if isinstance(m.runtime, GenerativeSettings)]
+        if len(written) > 1:
+            raise ValueError(
+                f"models lists {' and '.join(written)}, which both write; host one a worker"
+            )
         return self
 
     @model_validator(mode="after")

@@ -6,6 +6,7 @@ from headway import __version__
 from headway.v1 import fleet_pb2
 from headway.worker.batch import HostedModel
 from headway.worker.device import Device
+from headway.worker.generator import HostedGenerator
 from headway.worker.settings import WorkerSettings
 
 
@@ -14,7 +15,7 @@ class WorkerState:
 
     def __init__(self, settings: WorkerSettings, instance_id: str, device: Device) -> None:
         self.address = ""
-        self.models: tuple[HostedModel, ...] = ()
+        self.models: tuple[HostedModel | HostedGenerator, ...] = ()
         self._settings = settings
         self._instance_id = instance_id
         self._device = device

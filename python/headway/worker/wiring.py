@@ -12,17 +12,19 @@ from headway.clock import Clock
 from headway.rng import SeedTree, fresh_root
 from headway.rpc.interceptors import Caller, guard
 from headway.rpc.server import Health, add_standard_services, bind, make_server
+from headway.runtimes.generative_settings import GenerativeSettings
 from headway.telemetry.http import HttpServer
 from headway.telemetry.worker import WorkerGauges, WorkerMetrics
 from headway.v1 import worker_pb2_grpc
 from headway.worker.batch import HostedModel
 from headway.worker.device import Device
 from headway.worker.fleet import Membership
+from headway.worker.generator import HostedGenerator, load_generator
 from headway.worker.hosting import hosted, make_runtime
 from headway.worker.patience import within
 from headway.worker.servicer import SERVICE, WorkerServicer
 from headway.worker.sessions import Sessions
-from headway.worker.settings import WorkerSettings
+from headway.worker.settings import ModelSettings, WorkerSettings
 from headway.worker.state import WorkerState
 
 _log = logging.getLogger(__name__)
@@ -48,7 +50,7 @@ class Worker:
         # Not from `seeds`: a restart with the same seed is another instance.
         self._instance_id = f"{fresh_root():016x}"
         self._device_thread = ThreadPoolExecutor(1, thread_name_prefix="device")
-        self._models: tuple[HostedModel, ...] = ()
+        self._models: tuple[HostedModel | HostedGenerator, ...] = ()
         self._device = Device(
             clock,
             max_batches=settings.max_outstanding_batches + settings.max_queued_batches,
@@ -100,12 +102,16 @@ class Worker:
         """Takes no more work, finishes what is in hand within `drain_seconds`, and leaves."""
         self._health.leave()
         self._device.draining = True
+        generations = [m.generation for m in self._models if isinstance(m, HostedGenerator)]
+        for generation in generations:
+            generation.draining = True
         self._sessions.tell_capacity()
         with contextlib.suppress(TimeoutError):
             await within(self._clock, ANNOUNCE_NS, self._announce())
         try:
             drain_ns = round(self._settings.drain_seconds * NS_PER_S)
-            await within(self._clock, drain_ns, self._device.until_idle())
+            idle = [self._device.until_idle(), *(each.until_idle() for each in generations)]
+            await within(self._clock, drain_ns, asyncio.gather(*idle))
         except TimeoutError:
             _log.warning("not finished within the drain time: %d batches", self._device.num_batches)
         await self.close()
@@ -121,7 +127,7 @@ class Worker:
         await asyncio.gather(*(membership.close() for membership in self._memberships))
         await self._http.stop()
         for model in self._models:
-            await model.runtime.close()
+            await model.close()
         self._device_thread.shutdown(wait=False, cancel_futures=True)
         # Without addresses the port was another's, and so may the file be.
         if self.addresses and self._settings.address_file is not None:
@@ -151,18 +157,34 @@ class Worker:
             self.addresses["http"] = bound
 
     async def _load(self) -> None:
-        models: list[HostedModel] = []
+        models: list[HostedModel | HostedGenerator] = []
         for handle, settings in enumerate(self._settings.models):
+            seeds = SeedTree(self._seeds.seed(settings.label))
+            if isinstance(settings.runtime, GenerativeSettings):
+                models.append(await self._load_generator(handle, settings, seeds))
+                continue
             runtime = make_runtime(
-                settings,
-                clock=self._clock,
-                seeds=SeedTree(self._seeds.seed(settings.label)),
-                device_thread=self._device_thread,
+                settings, clock=self._clock, seeds=seeds, device_thread=self._device_thread
             )
             await runtime.load()
             models.append(hosted(handle, settings, runtime, self._metrics))
             _log.info("loaded %s", settings.label)
         self._models = self._state.models = self._sessions.models = tuple(models)
+
+    async def _load_generator(
+        self, handle: int, settings: ModelSettings, seeds: SeedTree
+    ) -> HostedGenerator:
+        loaded = await load_generator(
+            handle,
+            settings,
+            clock=self._clock,
+            seeds=seeds,
+            device_thread=self._device_thread,
+            metrics=self._metrics,
+            changed=lambda: self._sessions.tell_capacity(),
+        )
+        _log.info("loaded %s", settings.label)
+        return loaded
 
     def _set_health(self, serving: bool) -> None:
         self._health.set("", serving)

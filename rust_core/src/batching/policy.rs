@@ -150,7 +150,7 @@ impl ValuePolicy {
         if item.lane == Lane::Interactive || self.mix.seen() == 0 {
             let slack_ns = item.deadline_ns.saturating_sub(now_ns).max(1) as f64;
             self.mix.record(slack_ns, self.weight(item), item.units);
-            if self.mix.seen() % REFRESH_EVERY == 0 {
+            if self.mix.seen().is_multiple_of(REFRESH_EVERY) {
                 self.large_units = self.mix.units_quantile(LARGE_QUANTILE);
             }
         }

@@ -7,6 +7,7 @@ mod bucket;
 mod cost;
 mod edf;
 mod ended;
+mod engine;
 mod enums;
 mod error;
 mod ewma;
@@ -35,6 +36,8 @@ mod core {
     use super::edf::EdfQueue;
     #[pymodule_export]
     use super::ended::Ended;
+    #[pymodule_export]
+    use super::engine::{Step, StepGraph, StepPause, StepPrices, StepReason, StepScheduler};
     #[pymodule_export]
     use super::enums::{BatchOutcome, BatchReason, RefusalReason, ReplicaCondition};
     #[pymodule_export]

@@ -51,6 +51,14 @@ impl Scheduler {
         Ok(core.set_tenant_quota(now_ns.0, tenant.0, units_per_s.0, burst_units.0)?)
     }
 
+    fn charge(&self, now_ns: Int, tenant: Int, units: Int) -> PyResult<i64> {
+        Ok(self.0.hold().charge(now_ns.0, tenant.0, units.0)?)
+    }
+
+    fn refund(&self, now_ns: Int, tenant: Int, units: Int) -> PyResult<()> {
+        Ok(self.0.hold().refund(now_ns.0, tenant.0, units.0)?)
+    }
+
     #[pyo3(signature = (*, salt))]
     fn add_model(&self, salt: Word) -> PyResult<i64> {
         let salt = salt.get("salt")?;
@@ -85,7 +93,7 @@ impl Scheduler {
             priority_weights = vec![4.0, 1.0, 0.25],
             shed_early = true
         ),
-        text_signature = "(pool, *, alpha=0.5, large_share=0.0, bulk_share=0.05, \
+        text_signature = "($self, pool, *, alpha=0.5, large_share=0.0, bulk_share=0.05, \
                           priority_weights=(4.0, 1.0, 0.25), shed_early=True)"
     )]
     fn set_policy(

@@ -124,7 +124,7 @@ fn fleet(
     }
     let mut changes = Vec::with_capacity(at_ns.len());
     for ((at_ns, replica), speed) in at_ns.iter().zip(replicas).zip(new_speeds) {
-        let most = check::MAX_UNITS.min(speeds.len() as i64 - 1);
+        let most = check::MAX_UNITS.min(i64::try_from(speeds.len()).unwrap_or(i64::MAX) - 1);
         let replica = check::count("change_replicas", *replica, 0, most, "one of the replicas")?;
         changes.push(SpeedChange {
             at_ns: check::instant("change_at_ns", *at_ns)?,

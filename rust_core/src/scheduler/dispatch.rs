@@ -2,9 +2,10 @@
 use crate::batch::{BatchReason, Formed};
 use crate::check::to_ns;
 use crate::error::CoreError;
+use crate::p2c::Rival;
 
 use super::types::Batch;
-use super::{Dispatch, Scheduler, State};
+use super::{signed, Dispatch, Scheduler, State};
 
 /// Rows and units of a request that could run, were it not too large for the replica.
 type TooLarge = Option<(u64, u64)>;
@@ -15,6 +16,7 @@ struct Plan {
     reason: BatchReason,
     predicted_ns: i64,
     ready_ns: i64,
+    rival: Option<Rival>,
 }
 
 impl Scheduler {
@@ -52,11 +54,14 @@ impl Scheduler {
         let median_ns = queue.median_latency_ns();
         let replicas = &self.replicas;
         let score = |slot| replicas.at(slot).map_or(f64::MAX, |r| r.score(now_ns, median_ns));
-        let picked = queue.eligible.pick(&mut self.rng, score)?;
+        let draw = queue.eligible.draw(&mut self.rng, score)?;
+        let picked = draw.chosen;
         let fastest = queue.fastest_eligible().filter(|&slot| slot != picked);
         let mut too_large = None;
         for replica in [Some(picked), fastest].into_iter().flatten() {
             match self.form_on(now_ns, pool, replica)? {
+                // The fastest one was not weighed against the other draw.
+                Ok(plan) if replica == picked => return Some(Plan { rival: draw.rival, ..plan }),
                 Ok(plan) => return Some(plan),
                 Err(misfit) => too_large = too_large.or(misfit),
             }
@@ -78,7 +83,7 @@ impl Scheduler {
         Some(match queue.policy.form(&site, &mut self.chosen) {
             Formed::Nothing { too_large } => Err(too_large),
             Formed::Batch { reason, predicted_ns } => {
-                Ok(Plan { replica, reason, predicted_ns, ready_ns: site.ready_ns })
+                Ok(Plan { replica, reason, predicted_ns, ready_ns: site.ready_ns, rival: None })
             }
         })
     }
@@ -110,6 +115,7 @@ impl Scheduler {
             reason: BatchReason::Deadline,
             predicted_ns: to_ns(site.expected.at(units).round()),
             ready_ns: site.ready_ns,
+            rival: None,
         })
     }
 
@@ -121,6 +127,11 @@ impl Scheduler {
         let end_ns = plan.ready_ns.saturating_add(plan.predicted_ns);
         let members = std::mem::take(&mut self.chosen);
         let mut batch = empty_batch(id, pool_key, replica_key, plan, members.len());
+        if let Some(rival) = &plan.rival {
+            batch.other_replica = self.replicas.key(rival.slot).map_or(-1, signed);
+            batch.score_ns = to_ns(rival.chosen_cost);
+            batch.other_score_ns = to_ns(rival.cost);
+        }
         for &slot in &members {
             self.begin_member(now_ns, slot, end_ns, &mut batch);
         }
@@ -172,6 +183,9 @@ fn empty_batch(id: u64, pool: u64, replica: u64, plan: &Plan, members: usize) ->
         replica,
         reason: plan.reason,
         predicted_ns: plan.predicted_ns,
+        other_replica: -1,
+        score_ns: 0,
+        other_score_ns: 0,
         units: 0,
         rows: 0,
         tickets: Vec::with_capacity(members),

@@ -1,13 +1,14 @@
 //! The queues, replicas and quotas of one gateway, composed.
 //!
 //! Every request is in exactly one place: queued in its pool, or executing in one batch. All ways
-//! to end it go through [`Scheduler::finish`], so it ends once, and every count returns to zero.
+//! to end it go through `Scheduler::finish`, so it ends once, and every count returns to zero.
 mod admission;
 mod dispatch;
 mod ending;
 mod envelope;
 mod feedback;
 mod pool;
+mod quota;
 mod reads;
 mod registry;
 mod replica;

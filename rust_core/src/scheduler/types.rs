@@ -177,6 +177,12 @@ pub struct Batch {
     pub reason: BatchReason,
     /// Device time expected.
     pub predicted_ns: i64,
+    /// The replica that was drawn together with this one and looked dearer; -1 for none.
+    pub other_replica: i64,
+    /// Expected wait and service on this replica; 0 if it was not weighed against another.
+    pub score_ns: i64,
+    /// The same on the other one.
+    pub other_score_ns: i64,
     /// Units of all members.
     pub units: u64,
     /// Rows of all members.

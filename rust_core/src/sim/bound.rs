@@ -294,13 +294,13 @@ impl<'a> Search<'a> {
     }
 
     fn available(&self, arc: &Arc, prices: &[f64]) -> Vec<Offer> {
-        let until_ns = (arc.from as i64 + 1) * self.step_ns;
+        let until_ns = (steps(arc.from) + 1) * self.step_ns;
         let end = self.jobs.partition_point(|job| job.at_ns < until_ns);
         let longest_ns = 1 + self.longest_ns();
         let start_ns = until_ns - self.step_ns - longest_ns;
         let start = self.jobs.partition_point(|job| job.at_ns < start_ns);
         (start..end)
-            .filter(|job| self.jobs[*job].due_ns / self.step_ns >= (arc.from + arc.steps) as i64)
+            .filter(|job| self.jobs[*job].due_ns / self.step_ns >= steps(arc.from + arc.steps))
             .filter_map(|job| self.offer(job, prices[job]))
             .collect()
     }
@@ -327,6 +327,11 @@ fn fill(open: &[Offer], room_ns: f64, end: usize, mut take: impl FnMut(usize, f6
         left_ns -= offer.run_ns;
     }
     profit
+}
+
+/// A number of time steps as the signed integer that instants are.
+fn steps(count: usize) -> i64 {
+    i64::try_from(count).unwrap_or(i64::MAX)
 }
 
 #[cfg(test)]

@@ -17,7 +17,7 @@ from tests.support.fleet import (
     until_replica,
 )
 
-from headway.v1 import control_pb2
+from headway.v1 import control_pb2, fleet_pb2, fleet_pb2_grpc, types_pb2
 
 HANG = {"failures": {"hang": 1}}
 
@@ -246,19 +246,43 @@ async def test_a_silent_worker_is_reaped_and_comes_back(transport: str) -> None:
         assert worker is not None
 
 
+def registration(worker_id: str) -> fleet_pb2.RegisterRequest:
+    """A worker that is not there: nobody answers at its address."""
+    return fleet_pb2.RegisterRequest(
+        worker_id=worker_id,
+        instance_id="another",
+        address="127.0.0.1:9",
+        models=[types_pb2.ModelCard(model="sim", version="v1")],
+    )
+
+
 async def test_a_restarted_worker_with_a_new_address_takes_over(transport: str) -> None:
-    # Known fault 34.
-    async with running_gateway(transport=transport) as running:
-        async with running_worker(running, runtime={"max_requests": 32}) as old:
-            address = running.gateway.fleet.workers["w1"].address
-            async with running_worker(running, runtime={"max_requests": 7}, wait=False) as new:
-                while running.gateway.fleet.workers["w1"].address == address:
-                    await running.control.GetState(control_pb2.GetStateRequest(), timeout=5)
-                await until_replica(running, "w1/sim/v1")
-                listed = running.gateway.catalog.models["sim"].versions["v1"].card
-                assert listed.batch_limits.max_requests == 7
-                assert await running.inference.Infer(text_request(), timeout=5)
-                assert old is not new
+    # Known fault 34: the lease of the one that died is still alive.
+    async with running_gateway(transport=transport, lease_seconds=60) as running:
+        stub = fleet_pb2_grpc.FleetServiceStub(running.control_channel)
+        dead = await stub.Register(registration("w1"), timeout=5)
+        async with running_worker(running, runtime={"max_requests": 7}) as worker:
+            listed = running.gateway.catalog.models["sim"].versions["v1"].card
+            assert listed.batch_limits.max_requests == 7
+            assert (await running.inference.Infer(text_request(), timeout=5)).replica == "w1"
+            heartbeats = stub.Heartbeat()
+            await heartbeats.write(fleet_pb2.HeartbeatRequest(lease_id=dead.lease_id))
+            assert not (await heartbeats.read()).lease_known
+            assert worker is not None
+
+
+async def test_two_workers_of_one_name_do_not_throw_each_other_out(transport: str) -> None:
+    async with running_gateway(transport=transport) as running, running_worker(running):
+        stub = fleet_pb2_grpc.FleetServiceStub(running.control_channel)
+        with pytest.raises(grpc.aio.AioRpcError) as caught:
+            await stub.Register(registration("w1"), timeout=5)
+        told = refusal(caught.value)
+        assert (told.code, told.reason) == (
+            grpc.StatusCode.FAILED_PRECONDITION,
+            "FAILED_PRECONDITION",
+        )
+        assert "give this one another worker_id" in told.message
+        assert (await running.inference.Infer(text_request(), timeout=5)).replica == "w1"
 
 
 async def test_a_drained_replica_gets_nothing_and_comes_back(transport: str) -> None:

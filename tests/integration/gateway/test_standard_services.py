@@ -186,10 +186,3 @@ async def test_the_log_level_is_changed_and_told() -> None:
         answer = await running.control.SetLogLevel(request, timeout=5)
         assert answer.previous_level == "debug"
         logger.setLevel(logging.NOTSET)
-
-
-async def test_methods_to_come_say_unimplemented() -> None:
-    async with running_gateway() as running:
-        with pytest.raises(grpc.aio.AioRpcError) as caught:
-            await running.control.ListTenants(control_pb2.ListTenantsRequest(), timeout=5)
-        assert caught.value.code() == grpc.StatusCode.UNIMPLEMENTED

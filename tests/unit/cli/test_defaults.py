@@ -22,7 +22,7 @@ OTHERWISE = {
     "30 s": "30",
 }
 KEYS = {"worker_id": "worker_id", "gateway": "gateways"}
-OF_THE_MODEL = {"model", "version", "runtime", "model_path", "speed"}
+OF_THE_MODEL = {"model", "version", "runtime", "model_path", "trace_file", "speed"}
 
 
 def told(command: str) -> dict[str, Any]:

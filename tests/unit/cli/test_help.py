@@ -17,8 +17,28 @@ COMMANDS = [
     "config show",
     "key new",
     "version",
+    "rollout start",
+    "rollout watch",
+    "rollout show",
+    "rollout list",
+    "rollout pause",
+    "rollout resume",
+    "rollout promote",
+    "rollout abort",
+    "rollout simulate",
+    "verify-rollout",
 ]
-WITH_EXAMPLES = ["serve", "gateway", "worker", "infer", "loadtest", "config check", "key new"]
+WITH_EXAMPLES = [
+    "serve",
+    "gateway",
+    "worker",
+    "infer",
+    "loadtest",
+    "config check",
+    "key new",
+    "rollout",
+    "verify-rollout",
+]
 
 
 def help_of(*command: str) -> str:

@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
+from headway.apikey import new_key
 from headway.cli.app import app
-from headway.cli.key import new_key
 from headway.config import load_gateway, read_layers
 
 KEY = re.compile(r"hw_([0-9A-Za-z]{8})_[0-9A-Za-z]{43}")

@@ -40,17 +40,15 @@ def test_nobody_there_names_the_address_and_the_way_out() -> None:
     )
 
 
-@pytest.mark.parametrize(
-    ("code", "kind"),
-    [
-        (StatusCode.DEADLINE_EXCEEDED, errors.DeadlineExpired),
-        (StatusCode.CANCELLED, errors.Cancelled),
-    ],
-)
-def test_what_the_client_itself_ended_has_its_own_error(
-    code: StatusCode, kind: type[errors.RequestError]
-) -> None:
-    assert isinstance(from_call(call_error(code, ""), "x"), kind)
+def test_a_deadline_that_the_client_noticed_itself_is_the_same_error() -> None:
+    error = from_call(call_error(StatusCode.DEADLINE_EXCEEDED, ""), "x")
+    assert isinstance(error, errors.DeadlineExpired)
+
+
+def test_a_call_that_a_closing_gateway_dropped_may_be_tried_again() -> None:
+    error = from_call(call_error(StatusCode.CANCELLED, "CANCELLED"), "127.0.0.1:7")
+    assert isinstance(error, GatewayUnreachable)
+    assert error.message == "the gateway at 127.0.0.1:7 went away; try again"
 
 
 def test_an_unknown_reason_is_kept() -> None:

@@ -8,6 +8,7 @@ import pytest
 from headway.serve.announcement import announcement
 from headway.serve.commands import (
     Addresses,
+    fresh_store,
     gateway_command,
     gateway_environment,
     program,
@@ -118,3 +119,17 @@ def test_the_announcement_tells_what_is_there_and_what_to_try(
     assert any("No API keys are asked for (--insecure-no-auth)" in line for line in told)
     for line in lines:
         assert line in told
+
+
+def test_a_trial_begins_with_an_empty_store_of_its_own(tmp_path: Path) -> None:
+    for name in ("control.db", "control.db-wal", "gateway.log"):
+        (tmp_path / name).write_text("from last time")
+    url = f"sqlite:///{tmp_path / 'control.db'}"
+    assert fresh_store(tmp_path, {}) == {"HEADWAY_GATEWAY__STORE__URL": url}
+    assert [path.name for path in tmp_path.iterdir() if path.is_file()] == ["gateway.log"]
+
+
+def test_a_store_that_is_configured_is_left_alone(tmp_path: Path) -> None:
+    (tmp_path / "control.db").write_text("somebody's")
+    assert fresh_store(tmp_path, {"store": {"url": "postgresql://h/d"}}) == {}
+    assert (tmp_path / "control.db").exists()

@@ -1,0 +1,26 @@
+"""Outputs as they are written: ``InferStream``."""
+
+from collections.abc import AsyncGenerator
+from typing import Any
+
+from grpc import aio
+
+from headway.client.errors import from_call
+from headway.v1 import inference_pb2
+
+
+async def events(call: Any, address: str) -> AsyncGenerator[inference_pb2.InferStreamResponse]:
+    """The events of a call to `address`; leaving early cancels it.
+
+    Raises:
+      RequestError: the gateway refused it or it ended early; `StreamBroken` if parts had come.
+      GatewayUnreachable: nobody answered.
+      UnexpectedStatus: the answer was of no known kind.
+    """
+    try:
+        while (event := await call.read()) is not aio.EOF:
+            yield event
+    except aio.AioRpcError as error:
+        raise from_call(error, address) from error
+    finally:
+        call.cancel()

@@ -1,0 +1,399 @@
+"""Rollouts as operators start and end them, and the loop that drives those that are active.
+
+Every gateway taps its own traffic. One of them (the ledger says which) decides: it merges what the
+others post into its ticks, and stores what the controller says. A change reaches the split of all
+gateways through the ledger; a dead canary is cut off in each gateway by itself, at once.
+"""
+
+import dataclasses
+import logging
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
+
+from pydantic import ValidationError
+
+from headway.clock import Clock, wall_ns
+from headway.errors import (
+    FailedPrecondition,
+    InvalidRequest,
+    NoCapacity,
+    NotFound,
+    StoreUnavailable,
+)
+from headway.gateway.catalog import Catalog, Model
+from headway.gateway.rollouts.ledger import Edit, Ledger
+from headway.gateway.rollouts.live import Live
+from headway.gateway.rollouts.shadow import Submit
+from headway.rng import fresh_root
+from headway.rollout import machine
+from headway.rollout.controller import Controller, first_share
+from headway.rollout.counts import TickCounts
+from headway.rollout.policy import PRESETS, make_policy
+from headway.store.records import Author, RolloutRecord, VerdictRecord
+
+_log = logging.getLogger(__name__)
+
+_NS_PER_MS: Final = 1_000_000
+POST_NS: Final = 1000 * _NS_PER_MS
+"""Time between handings of outcomes to the leader."""
+
+_LONGEST_PAUSE_NS: Final = 200 * _NS_PER_MS
+_RETRY_NS: Final = 1000 * _NS_PER_MS
+
+
+class Rollouts:
+    """The rollouts of a gateway."""
+
+    def __init__(
+        self,
+        catalog: Catalog,
+        ledger: Ledger,
+        clock: Clock,
+        submit: Submit,
+        *,
+        gateway_id: str,
+    ) -> None:
+        """`submit`: sends shadow copies."""
+        self._catalog = catalog
+        self._ledger = ledger
+        self._clock = clock
+        self._submit = submit
+        self._controller_author = Author("rollout", gateway_id=gateway_id)
+        self._gateway_id = gateway_id
+        self._live: dict[str, Live] = {}
+        self._seen_revision: int | None = None
+
+    # -- what operators do
+
+    async def start(
+        self,
+        model_name: str,
+        canary: str,
+        preset: str,
+        settings: Mapping[str, Any],
+        author: Author,
+    ) -> RolloutRecord:
+        """Begins a rollout from the version that has all traffic.
+
+        Raises:
+          NotFound: no such model or version.
+          InvalidRequest: the canary has the traffic already, or the policy is malformed.
+          FailedPrecondition: one is active, or the traffic is divided.
+          NoCapacity: the canary has no replica that takes work.
+        """
+        policy = checked_policy(preset, settings)
+        model = self._model(model_name)
+        await self._ledger.check_none_active(model.name)
+        baseline = _baseline(model)
+        _check_versions(model, baseline, canary)
+        step, share = first_share(policy)
+        record = RolloutRecord(
+            rollout_id=new_rollout_id(model.name),
+            model=model.name,
+            baseline_version=baseline,
+            canary_version=canary,
+            phase=machine.RUNNING,
+            step=step,
+            canary_share=share,
+            policy=policy.model_dump(mode="json"),
+            started_at_ns=wall_ns(),
+            reason="started by an operator",
+        )
+        await self._ledger.start(record, model.shares, author)
+        _log.info("rollout started", extra={"rollout": record.rollout_id, "model": model.name})
+        await self._refresh()
+        return record
+
+    async def pause(self, rollout_id: str, author: Author) -> RolloutRecord:
+        """Holds it where it is; its tests go on."""
+        return await self._operate(rollout_id, "pause", author, machine.pause)
+
+    async def resume(self, rollout_id: str, author: Author) -> RolloutRecord:
+        """Goes on."""
+        return await self._operate(rollout_id, "resume", author, machine.resume)
+
+    async def promote(self, rollout_id: str, author: Author) -> RolloutRecord:
+        """Ends it with all traffic on the canary."""
+        now_ns = wall_ns()
+        return await self._operate(
+            rollout_id, "promote", author, lambda record: machine.promote(record, now_ns)
+        )
+
+    async def abort(self, rollout_id: str, reason: str, author: Author) -> RolloutRecord:
+        """Ends it with all traffic on the baseline."""
+        now_ns = wall_ns()
+        return await self._operate(
+            rollout_id, "abort", author, lambda record: machine.abort(record, reason, now_ns)
+        )
+
+    # -- what operators read
+
+    async def get(self, rollout_id: str) -> tuple[RolloutRecord, Controller | None]:
+        """A rollout, and what is known of its step while it is active."""
+        record = await self._ledger.rollout(rollout_id)
+        if not machine.is_active(record):
+            return record, None
+        live = self._live.get(rollout_id)
+        if live is not None and live.controller is not None:
+            return record, live.controller
+        state = await self._ledger.state(rollout_id)
+        return record, None if state is None else _continued(record, state)
+
+    async def newest(
+        self, model: str, *, before_ns: int | None, limit: int
+    ) -> Sequence[RolloutRecord]:
+        """Rollouts, newest first."""
+        return await self._ledger.rollouts(model, before_ns=before_ns, limit=limit)
+
+    async def verdicts(self, rollout_id: str, *, after: int, limit: int) -> Sequence[VerdictRecord]:
+        """The trail of a rollout, oldest first. Raises NotFound."""
+        return await self._ledger.verdicts(rollout_id, after=after, limit=limit)
+
+    def check_split_is_free(self, model: str) -> None:
+        """Raises FailedPrecondition if a rollout divides the model's traffic."""
+        for record, _ in self.active():
+            if record.model == model:
+                raise FailedPrecondition(
+                    f"rollout {record.rollout_id} divides the traffic of {model}; abort or promote "
+                    "it first",
+                    field="model",
+                    metadata={"type": "ROLLOUT_ACTIVE", "rollout_id": record.rollout_id},
+                )
+
+    def active(self) -> list[tuple[RolloutRecord, Controller | None]]:
+        """Active rollouts as this gateway knows them, by model."""
+        found = sorted(self._live.values(), key=lambda live: live.record.model)
+        return [(live.record, live.controller) for live in found]
+
+    # -- the loop
+
+    async def run(self) -> None:
+        """Drives active rollouts for ever, through any number of losses of the store."""
+        while True:
+            try:
+                await self._turn()
+            except StoreUnavailable as error:
+                _log.warning("rollouts wait for the store", extra={"why": error.message})
+                await self._clock.sleep(_RETRY_NS)
+            except Exception:
+                # One malformed rollout must not end the loop that could roll another back.
+                _log.exception("rollouts: turn failed")
+                await self._clock.sleep(_RETRY_NS)
+            await self._clock.sleep(self._pause_ns())
+
+    def _pause_ns(self) -> int:
+        now_ns = self._clock.now_ns()
+        due = [live.ticked_at_ns + live.tick_ns - now_ns for live in self._live.values()]
+        return max(_NS_PER_MS, min([_LONGEST_PAUSE_NS, *due]))
+
+    async def _turn(self) -> None:
+        if self._ledger.revision() != self._seen_revision:
+            await self._refresh()
+        for live in sorted(self._live.values(), key=lambda each: each.record.rollout_id):
+            now_ns = self._clock.now_ns()
+            if now_ns - live.ticked_at_ns >= live.tick_ns or live.tap.dead:
+                live.attach()
+                counts, seconds = live.take(now_ns)
+                if self._ledger.leads():
+                    await self._decide(live, counts, seconds)
+                else:
+                    await self._hand_on(live, counts, now_ns)
+
+    async def _refresh(self) -> None:
+        """Takes over what the ledger has."""
+        revision = self._ledger.revision()
+        records = {record.rollout_id: record for record in await self._ledger.active()}
+        self._seen_revision = revision
+        now_ns = self._clock.now_ns()
+        for rollout_id in sorted(self._live.keys() - records.keys()):
+            self._live.pop(rollout_id).detach()
+        for rollout_id, record in records.items():
+            live = self._live.get(rollout_id)
+            model = self._catalog.models.get(record.model)
+            if model is None:
+                self._seen_revision = None  # no worker of it yet: look again
+            elif live is None:
+                self._take_in(record, model, now_ns)
+            elif live.record != record:
+                live.record = record
+                if live.controller is not None:
+                    live.controller.adopt(record)
+                live.attach()
+
+    def _take_in(self, record: RolloutRecord, model: Model, now_ns: int) -> None:
+        try:
+            live = Live(record, model, self._catalog, self._submit, now_ns)
+        except ValidationError:
+            # Of a version with other rules. It stays as it is; an operator may end it.
+            _log.exception("rollout cannot be driven", extra={"rollout": record.rollout_id})
+            return
+        self._live[record.rollout_id] = live
+
+    async def _hand_on(self, live: Live, counts: TickCounts, now_ns: int) -> None:
+        live.controller = None
+        if live.unposted is None:
+            live.unposted = counts
+        else:
+            live.unposted.add(counts)
+        if now_ns - live.posted_at_ns >= POST_NS or counts.dead:
+            await self._ledger.post(live.record.rollout_id, self._gateway_id, live.unposted)
+            live.unposted, live.posted_at_ns = None, now_ns
+
+    async def _decide(self, live: Live, counts: TickCounts, seconds: float) -> None:
+        rollout_id = live.record.rollout_id
+        if live.unposted is not None:
+            counts.merge(live.unposted)
+            live.unposted = None
+        for posted in await self._ledger.collect(rollout_id):
+            counts.merge(posted)
+        controller = live.controller or await self._take_over(live)
+        verdicts = controller.on_tick(counts, seconds, wall_ns())
+        if controller.record.phase == machine.ROLLED_BACK:
+            live.cut_off()
+        if verdicts or controller.record != live.record:
+            await self._commit(live, controller, verdicts)
+
+    async def _take_over(self, live: Live) -> Controller:
+        """Continues where the last controller left the ledger."""
+        rollout_id = live.record.rollout_id
+        state = await self._ledger.state(rollout_id)
+        controller = _continued(live.record, state)
+        controller.continue_after(await self._ledger.last_sequence(rollout_id))
+        live.controller = controller
+        if state is not None:
+            _log.info("rollout taken over", extra={"rollout": rollout_id})
+        return controller
+
+    async def _commit(
+        self, live: Live, controller: Controller, verdicts: Sequence[VerdictRecord]
+    ) -> None:
+        base, wanted = live.record, controller.record
+        if wanted != base:
+            stored = await self._ledger.change(
+                base.rollout_id,
+                _ACTIONS.get(wanted.phase, "step"),
+                self._controller_author,
+                lambda found: _unless_overtaken(base, wanted, found),
+            )
+            if stored != wanted:
+                # An operator was first; what was decided meanwhile is void.
+                controller.adopt(stored)
+                verdicts = ()
+            live.record = stored
+            where = {"phase": stored.phase, "step": stored.step, "why": stored.reason}
+            _log.info("rollout moved", extra={"rollout": base.rollout_id, **where})
+        await self._ledger.note(verdicts)
+        await self._ledger.keep(base.rollout_id, controller.to_plain())
+        if not machine.is_active(live.record):
+            live.detach()
+            self._live.pop(base.rollout_id, None)
+
+    async def _operate(
+        self, rollout_id: str, action: str, author: Author, edit: Edit
+    ) -> RolloutRecord:
+        record = await self._ledger.change(rollout_id, action, author, edit)
+        _log.info("rollout changed", extra={"rollout": rollout_id, "action": action})
+        await self._refresh()
+        return record
+
+    def _model(self, name: str) -> Model:
+        model = self._catalog.models.get(name)
+        if model is None:
+            known = ", ".join(sorted(self._catalog.models)[:8]) or "none"
+            raise NotFound(
+                f"no model {name[:64]!r}; there are: {known}",
+                field="model",
+                metadata={"name": name[:64], "kind": "model"},
+            )
+        return model
+
+
+def new_rollout_id(model: str) -> str:
+    """A name that no rollout ever had: not drawn from the process's seed, which may be fixed."""
+    return f"{model[:40]}-{fresh_root():016x}"
+
+
+def _continued(record: RolloutRecord, state: Mapping[str, Any] | None) -> Controller:
+    """A controller that goes on from a stored state, or begins anew if that cannot be read."""
+    try:
+        return Controller(record, state)
+    except (ValueError, KeyError, TypeError):
+        _log.warning("rollout state of another version: its evidence begins anew",
+                     extra={"rollout": record.rollout_id}, exc_info=True)  # fmt: skip
+        return Controller(record)
+
+
+_ACTIONS: Final = {machine.PROMOTED: "promote", machine.ROLLED_BACK: "roll_back"}
+
+
+def _unless_overtaken(
+    base: RolloutRecord, wanted: RolloutRecord, found: RolloutRecord
+) -> RolloutRecord:
+    """What a controller wanted, unless an operator was first: abort and promote always win."""
+    if not machine.is_active(found):
+        return found
+    if wanted.phase == machine.ROLLED_BACK:
+        return dataclasses.replace(wanted, step=found.step)
+    return wanted if (found.phase, found.step) == (base.phase, base.step) else found
+
+
+def checked_policy(preset: str, settings: Mapping[str, Any]) -> Any:
+    """A policy from a request.
+
+    Raises:
+      InvalidRequest: naming the setting, its value, and what is allowed.
+    """
+    if preset and preset not in PRESETS:
+        raise InvalidRequest(
+            f"policy.preset is {preset[:40]!r}; use one of: {', '.join(PRESETS)}",
+            field="policy.preset",
+        )
+    try:
+        return make_policy(preset, settings)
+    except ValidationError as error:
+        first = error.errors()[0]
+        kinds = ("sequential", "classic")
+        path = ".".join(str(part) for part in first["loc"] if part not in kinds)
+        field = f"policy.settings.{path}" if path else "policy.settings"
+        raise InvalidRequest(
+            f"{field}: {first['msg']} (given: {str(first.get('input'))[:80]}); docs/rollout.md "
+            "lists every setting",
+            field=field,
+        ) from error
+
+
+def _baseline(model: Model) -> str:
+    """The version that has all of a model's traffic."""
+    having = [(pool.version, share) for pool, share in model.live_split() if share > 0]
+    if len(having) == 1:
+        return having[0][0]
+    listed = ", ".join(f"{version} {share:.0%}" for version, share in having) or "nothing"
+    raise FailedPrecondition(
+        f"the traffic of {model.name} goes to: {listed}; a rollout begins where one version has "
+        "all of it: set the split first (`headway split set`)",
+        field="model",
+        metadata={"type": "TRAFFIC_DIVIDED"},
+    )
+
+
+def _check_versions(model: Model, baseline: str, canary: str) -> None:
+    if canary == baseline:
+        raise InvalidRequest(
+            f"canary_version is {canary}, which has all traffic of {model.name} already; name "
+            "another version",
+            field="canary_version",
+        )
+    pool = model.versions.get(canary)
+    if pool is None:
+        raise NotFound(
+            f"model {model.name} has no version {canary[:64]!r}; there are: "
+            f"{', '.join(sorted(model.versions)) or 'none'}; start a worker that hosts it first",
+            field="canary_version",
+            metadata={"name": f"{model.name}/{canary[:64]}", "kind": "version"},
+        )
+    if pool.num_ready == 0:
+        raise NoCapacity(
+            f"version {canary} of {model.name} has no replica that takes work; start one, or wait "
+            "until it is ready",
+            field="canary_version",
+        )

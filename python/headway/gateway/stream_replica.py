@@ -1,0 +1,45 @@
+"""A replica that writes, as the gateway sees it: what it says, and what is learned of it."""
+
+from headway.gateway.replica import Replica
+from headway.gateway.stream_request import PendingStream
+from headway.v1 import worker_pb2
+
+PRIOR_GAP_NS = 100_000_000.0
+WEIGHT = 0.1
+
+
+class StreamReplica:
+    """Lanes, memory and speed of one replica.
+
+    Its lanes are the worker's word: other gateways use them too. What was dispatched since that
+    word is taken off; where it was too much, the worker says busy, which costs a message.
+    """
+
+    def __init__(self, replica: Replica) -> None:
+        self.replica = replica
+        self.free_lanes = 0
+        self.free_units = 0
+        self.first_token_wait_ns = 0
+        self.draining = False
+        self.inflight: dict[int, PendingStream] = {}
+        self.gap_ns = PRIOR_GAP_NS
+        self.num_gaps = 0
+
+    def take_note(self, capacity: worker_pb2.Capacity) -> None:
+        """The worker said what it can take."""
+        self.free_lanes = capacity.free_lanes
+        self.free_units = capacity.free_kv_units
+        self.first_token_wait_ns = capacity.first_token_wait_ns
+        self.draining = capacity.draining
+
+    def would_take(self, units: int) -> bool:
+        """Whether it has a lane and memory for so many units now."""
+        return self.free_lanes > 0 and units <= self.free_units and not self.draining
+
+    def learn_gap(self, output_units: int, writing_ns: int) -> None:
+        """An output took so long from its first to its last unit."""
+        if output_units < 2:
+            return
+        weight = max(WEIGHT, 1 / (self.num_gaps + 1))
+        self.gap_ns += weight * (writing_ns / (output_units - 1) - self.gap_ns)
+        self.num_gaps += 1

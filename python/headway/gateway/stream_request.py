@@ -1,0 +1,112 @@
+"""A request for an output between its arrival and its end."""
+
+import asyncio
+from collections import deque
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from headway.errors import RequestError
+from headway.gateway.pending import Pending
+from headway.v1 import inference_pb2
+
+if TYPE_CHECKING:
+    from headway.gateway.catalog import Pool
+    from headway.gateway.decisions import BatchTrace, Record
+    from headway.gateway.stream_replica import StreamReplica
+
+WINDOW_PARTS = 16
+"""Parts a worker may send ahead of the reader."""
+
+
+@dataclass(slots=True, eq=False)
+class PendingStream:
+    """One live output. It ends exactly once; later ends change nothing.
+
+    Attributes:
+      stream_id: its batch and member on the wire, and its place in the dispatcher's table.
+      units: prompt units as estimated.
+      budget: most output units.
+      charged: units charged to the tenant, reconciled at the end.
+      reads_along: whether parts are wanted.
+    """
+
+    stream_id: int
+    request: inference_pb2.InferRequest
+    request_id: str
+    pool: "Pool"
+    tenant: int
+    units: int
+    budget: int
+    charged: int
+    blocks: list[int]
+    priority: int
+    arrived_ns: int
+    deadline_ns: int
+    reads_along: bool
+    future: "asyncio.Future[inference_pb2.InferResponse]"
+    record: "Record"
+    trace: "BatchTrace | None" = None
+    replica: "StreamReplica | None" = None
+    dispatched_ns: int = 0
+    predicted_first_ns: int = 0
+    first_part_ns: int = 0
+    attempts: int = 0
+    num_parts: int = 0
+    num_delivered: int = 0
+    written: int = 0
+    ended: bool = False
+    parts: deque[inference_pb2.OutputDelta] = field(default_factory=deque)
+    wake: "asyncio.Future[None] | None" = None
+
+    @property
+    def order(self) -> tuple[int, int, int]:
+        """Place in the queue: by class, then by deadline."""
+        return self.priority, self.deadline_ns, self.stream_id
+
+    def add_part(self, part: inference_pb2.OutputDelta) -> None:
+        """One more part for the reader."""
+        self.parts.append(part)
+        self._wake_up()
+
+    def answer(self, now_ns: int, response: inference_pb2.InferResponse) -> None:
+        """Ends it with an answer."""
+        if not self.ended:
+            self.record.ended_ns, self.record.outcome = now_ns, "ok"
+        if self._end(now_ns, "ok"):
+            self.future.set_result(response)
+
+    def fail(self, now_ns: int, error: RequestError) -> None:
+        """Ends it with an error."""
+        if not self.ended:
+            error.metadata.setdefault("request_id", self.request_id)
+            self.record.fail(now_ns, error)
+        if self._end(now_ns, error.reason):
+            self.future.set_exception(error)
+
+    async def next_part(self) -> inference_pb2.OutputDelta | None:
+        """The next part; None once it has ended and all parts were taken."""
+        while not self.parts:
+            if self.ended:
+                return None
+            self.wake = asyncio.get_running_loop().create_future()
+            await self.wake
+        self.num_delivered += 1
+        return self.parts.popleft()
+
+    def _end(self, now_ns: int, outcome: str) -> bool:
+        if self.ended:
+            return False
+        self.ended = True
+        if self.trace is not None:
+            self.trace.end(now_ns, outcome)
+        self.pool.metrics.ended(outcome, now_ns - self.arrived_ns)
+        self._wake_up()
+        return not self.future.done()
+
+    def _wake_up(self) -> None:
+        if self.wake is not None and not self.wake.done():
+            self.wake.set_result(None)
+
+
+LiveRequest = Pending | PendingStream
+"""A request of either kind between its arrival and its answer."""

@@ -1,0 +1,481 @@
+"""Outputs: admitted by forecast, sent to a replica with a free lane, and passed on as they come.
+
+One request a dispatch: a lane is taken and given back by itself, so there is nothing to batch.
+"""
+
+import asyncio
+from bisect import insort
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+
+from headway import errors
+from headway._core import ReplicaCondition, Rng, Scheduler, hash_key, split_point
+from headway.clock import Clock
+from headway.gateway.catalog import Model, Pool
+from headway.gateway.decisions import LANE, BatchTrace, Record
+from headway.gateway.replica import Replica
+from headway.gateway.session import WorkerSession
+from headway.gateway.stream_affinity import PrefixAffinity, blocks_of
+from headway.gateway.stream_answer import delta_of, execute_of, failure_of, response_of
+from headway.gateway.stream_forecast import StreamForecast
+from headway.gateway.stream_replica import StreamReplica
+from headway.gateway.stream_request import WINDOW_PARTS, PendingStream
+from headway.gateway.timer import DeadlineTimer
+from headway.rpc.interceptors import Caller
+from headway.v1 import inference_pb2, types_pb2, worker_pb2
+
+FIRST_STREAM_ID = 1 << 62
+"""Above all batch ids and tickets of the scheduler: both share a session."""
+
+DEFAULT_BUDGET = 128
+_OK = worker_pb2.ITEM_STATUS_OK
+_STOP = types_pb2.FINISH_REASON_STOP
+READY = ReplicaCondition.READY
+
+
+@dataclass(slots=True)
+class StreamPool:
+    """What waits for, and what serves, one generative model version."""
+
+    forecast: StreamForecast = field(default_factory=StreamForecast)
+    affinity: PrefixAffinity = field(default_factory=PrefixAffinity)
+    queue: list[PendingStream] = field(default_factory=list)
+    replicas: dict[int, StreamReplica] = field(default_factory=dict)
+
+
+class StreamDispatcher:
+    """All outputs of a gateway. Bounded by `max_live` and by the queue of each model version."""
+
+    def __init__(
+        self,
+        scheduler: Scheduler,
+        clock: Clock,
+        rng: Rng,
+        loop: asyncio.AbstractEventLoop,
+        *,
+        max_live: int,
+        max_queued: int,
+        max_attempts: int,
+    ) -> None:
+        """`scheduler` holds the tenants' quotas."""
+        self.live: dict[int, PendingStream] = {}
+        self._scheduler = scheduler
+        self._clock = clock
+        self._rng = rng
+        self._loop = loop
+        self._max_live = max_live
+        self._max_queued = max_queued
+        self._max_attempts = max_attempts
+        self._pools: dict[int, StreamPool] = {}
+        self._last_id = FIRST_STREAM_ID
+        self._timer = DeadlineTimer(clock.now_ns, loop.call_later, self._expire)
+
+    # -- the request path's side
+
+    def submit(
+        self,
+        request: inference_pb2.InferRequest,
+        record: Record,
+        model: Model,
+        *,
+        reads_along: bool,
+    ) -> PendingStream:
+        """Admits a request.
+
+        Raises:
+          RequestError: refused.
+        """
+        now_ns, caller, deadline_ns = record.arrived_ns, record.caller, record.deadline_ns
+        pool = _pool_of(model, request.version, record.key_hash)
+        units, rows = pool.estimator.estimate(request.input)
+        record.pool, record.units, record.rows = pool, units, rows
+        record.inflight = len(self.live) + 1
+        budget = request.max_output_units or DEFAULT_BUDGET
+        streams = self._pools.setdefault(pool.handle, StreamPool())
+        self._check(now_ns, pool, streams, units, budget, deadline_ns)
+        charged = units + round(streams.forecast.lengths.expected(budget=budget))
+        self._charge(now_ns, caller, charged)
+        record.stats = self._scheduler.pool_stats(pool.handle)
+        self._last_id += 1
+        stream = PendingStream(
+            self._last_id, request, record.request_id, pool, caller.handle, units, budget,
+            charged, blocks_of(request.input), record.priority, now_ns, deadline_ns, reads_along,
+            self._loop.create_future(), record,
+        )  # fmt: skip
+        self.live[stream.stream_id] = stream
+        insort(streams.queue, stream, key=lambda each: each.order)
+        self._timer.arm(deadline_ns)
+        self._pump(pool.handle)
+        return stream
+
+    async def parts(self, stream: PendingStream) -> "inference_pb2.OutputDelta | None":
+        """The next part; None at the end. Taking parts lets the worker send more."""
+        part = await stream.next_part()
+        if part is not None and stream.num_delivered % (WINDOW_PARTS // 2) == 0:
+            self._grant(stream, WINDOW_PARTS // 2)
+        return part
+
+    def end(self, stream: PendingStream, error: errors.RequestError) -> None:
+        """Ends a request before its answer: its lane is freed, its queue slot at once."""
+        if self.live.pop(stream.stream_id, None) is None:
+            return
+        now_ns = self._clock.now_ns()
+        stream.fail(now_ns, error)
+        if stream.future.done() and not stream.future.cancelled():
+            stream.future.exception()  # nobody may be left to read it
+        if stream.replica is None:
+            self._pools[stream.pool.handle].queue.remove(stream)
+        else:
+            cancel = worker_pb2.CancelItems(batch_id=stream.stream_id)
+            stream.replica.replica.session.send(worker_pb2.SessionRequest(cancel=cancel))
+            self._leave_replica(stream, now_ns, censored=True)
+        self._refund(now_ns, stream, stream.units + stream.written if stream.written else 0)
+
+    # -- the fleet's side
+
+    def on_greeting(
+        self, session: WorkerSession, replicas: Iterable[Replica], capacity: worker_pb2.Capacity
+    ) -> None:
+        """A worker greeted and said what it can take."""
+        for replica in replicas:
+            if replica.pool.card.generative:
+                streams = self._pools.setdefault(replica.pool.handle, StreamPool())
+                known = streams.replicas.setdefault(replica.handle, StreamReplica(replica))
+                known.take_note(capacity)
+                self._pump(replica.pool.handle)
+
+    def on_message(self, session: WorkerSession, message: worker_pb2.SessionResponse) -> bool:
+        """Takes in what a worker said; False if it is not about outputs."""
+        kind = message.WhichOneof("message")
+        if kind == "parts":
+            for part in message.parts.parts:
+                self._on_part(session, part)
+        elif kind == "capacity":
+            self._on_capacity(session, message.capacity)
+        elif kind == "result" and message.result.batch_id >= FIRST_STREAM_ID:
+            self._on_result(session, message.result)
+        elif kind == "busy" and message.busy.batch_id >= FIRST_STREAM_ID:
+            self._on_busy(session, message.busy)
+        else:
+            return False
+        return True
+
+    def on_lost(self, session: WorkerSession) -> None:
+        """A session ended: what was on it goes elsewhere, or ends where a part was delivered."""
+        for handle, streams in self._pools.items():
+            lost = [r for r in streams.replicas.values() if r.replica.session is session]
+            for replica in lost:
+                del streams.replicas[replica.replica.handle]
+                for stream in list(replica.inflight.values()):
+                    self._retry(stream, "its worker was lost")
+            self._pump(handle)
+
+    def kick(self, pool: int) -> None:
+        """Something changed that may let an output begin."""
+        if pool in self._pools:
+            self._pump(pool)
+
+    # -- admission
+
+    def _check(
+        self, now_ns: int, pool: Pool, streams: StreamPool, units: int, budget: int, due_ns: int
+    ) -> None:
+        if pool.num_replicas == 0:
+            raise errors.NoCapacity(
+                f"no replica serves {pool.name}; retry in 1 s", retry_after_ns=1_000_000_000
+            )
+        if due_ns <= now_ns:
+            raise errors.DeadlineExpired("its deadline had passed when it arrived")
+        place = len(streams.queue)
+        replicas = [r for r in streams.replicas.values() if r.replica.condition == READY]
+        wait_ns = streams.forecast.lane_ns(now_ns, replicas, place)
+        if place >= self._max_queued or len(self.live) >= self._max_live:
+            raise errors.QueueFull(
+                f"the queue of {pool.name} is at its bound of {place}; retry in "
+                f"{wait_ns / 1e6:.0f} ms",
+                retry_after_ns=max(1, wait_ns),
+            )
+        # Evidence that has gone stale, or a device with nothing to do, refuses nobody.
+        if not replicas or not streams.forecast.is_fresh(now_ns) or not _busy(replicas):
+            return
+        first, last = _fastest(streams.forecast, replicas, units, budget)
+        needed = wait_ns + first + last
+        if now_ns + needed > due_ns:
+            left = due_ns - now_ns
+            raise errors.DeadlineUnreachable(
+                f"it would take {needed / 1e6:.0f} ms (a lane in {wait_ns / 1e6:.0f}, first unit "
+                f"{first / 1e6:.0f} later, then {last / 1e6:.0f} for an output of usual length) "
+                f"and has {left / 1e6:.0f} ms; allow more time or a smaller max_output_units",
+                metadata={"needed_ns": str(needed), "available_ns": str(left)},
+            )
+
+    def _charge(self, now_ns: int, caller: Caller, units: int) -> None:
+        wait_ns = self._scheduler.charge(now_ns, caller.handle, units)
+        if wait_ns < 0:
+            raise errors.InvalidRequest(
+                f"this request needs about {units} units, prompt and output, more than tenant "
+                f"{caller.tenant} may use at once; lower max_output_units",
+                field="max_output_units",
+            )
+        if wait_ns > 0:
+            raise errors.QuotaExceeded(
+                f"tenant {caller.tenant} has too little of its quota left for about {units} "
+                f"units; retry in {wait_ns / 1e6:.0f} ms",
+                retry_after_ns=wait_ns,
+                metadata={"tenant": caller.tenant, "needed_units": str(units)},
+            )
+
+    def _refund(self, now_ns: int, stream: PendingStream, used: int) -> None:
+        # What was used beyond the charge is charged too, as far as the bucket goes.
+        if stream.charged > used:
+            self._scheduler.refund(now_ns, stream.tenant, stream.charged - used)
+        elif used > stream.charged:
+            self._scheduler.charge(now_ns, stream.tenant, used - stream.charged)
+
+    # -- dispatch
+
+    def _pump(self, pool: int) -> None:
+        streams = self._pools[pool]
+        now_ns = self._clock.now_ns()
+        while streams.queue:
+            stream = streams.queue[0]
+            replica = self._choose(streams, stream)
+            if replica is None:
+                return
+            del streams.queue[0]
+            self._send(now_ns, streams, stream, replica)
+
+    def _choose(self, streams: StreamPool, stream: PendingStream) -> StreamReplica | None:
+        """The better of two, by predicted first unit; what is remembered there is taken off."""
+        needed = stream.units + stream.budget
+        open_ = [
+            replica
+            for replica in streams.replicas.values()
+            if replica.replica.condition == READY and replica.would_take(needed)
+        ]
+        if not open_:
+            return None
+        known, common = streams.affinity.find(stream.blocks)
+        sampled = _two_of(open_, self._rng)
+        if known in streams.replicas and streams.replicas[known] in open_:
+            sampled.append(streams.replicas[known])
+
+        def wait_ns(replica: StreamReplica) -> float:
+            units = stream.units
+            if replica.replica.handle == known:
+                # Bounded: at least a tenth of the prompt is taken to be new.
+                share = common / max(common, stream.request.input.ByteSize())
+                units = max(units // 10, round(units * (1 - share)))
+            return streams.forecast.first_ns(replica, units)
+
+        return min(sampled, key=wait_ns)
+
+    def _send(
+        self, now_ns: int, streams: StreamPool, stream: PendingStream, replica: StreamReplica
+    ) -> None:
+        replica.free_lanes -= 1
+        replica.free_units -= stream.units + stream.budget
+        replica.inflight[stream.stream_id] = stream
+        streams.affinity.note(stream.blocks, replica.replica.handle)
+        stream.replica = replica
+        stream.dispatched_ns = now_ns
+        stream.attempts += 1
+        stream.predicted_first_ns = streams.forecast.first_ns(replica, stream.units)
+        stream.pool.metrics.dispatched("lane", [now_ns - stream.arrived_ns])
+        self._explain(now_ns, stream, replica)
+        session = replica.replica.session
+        session.send(execute_of(stream, replica.replica.wire_handle, now_ns))
+        if stream.reads_along:
+            self._grant(stream, WINDOW_PARTS)
+
+    def _explain(self, now_ns: int, stream: PendingStream, replica: StreamReplica) -> None:
+        """Keeps the dispatch for who asks."""
+        stream.trace = BatchTrace(
+            stream.stream_id, replica.replica.name, 1, 1, stream.units, LANE,
+            stream.predicted_first_ns, now_ns, (stream.request_id,),
+        )  # fmt: skip
+        slack_ns = stream.deadline_ns - now_ns - stream.predicted_first_ns
+        stream.record.attempts.append((stream.trace, now_ns - stream.arrived_ns, slack_ns))
+
+    def _grant(self, stream: PendingStream, parts: int) -> None:
+        if stream.replica is not None and not stream.ended:
+            credit = worker_pb2.StreamCredit(item_id=stream.stream_id, parts=parts)
+            stream.replica.replica.session.send(worker_pb2.SessionRequest(stream_credit=credit))
+
+    # -- what workers say
+
+    def _flight(self, session: WorkerSession, stream_id: int) -> PendingStream | None:
+        """The output that a worker speaks of; None if it is not its to speak of."""
+        stream = self.live.get(stream_id)
+        if stream is None or stream.replica is None:
+            return None
+        return stream if stream.replica.replica.session is session else None
+
+    def _on_part(self, session: WorkerSession, part: worker_pb2.StreamPart) -> None:
+        stream = self._flight(session, part.item_id)
+        if stream is None or not stream.reads_along:
+            return
+        now_ns = self._clock.now_ns()
+        if stream.first_part_ns == 0:
+            stream.first_part_ns = now_ns
+            forecast = self._pools[stream.pool.handle].forecast
+            forecast.learn_first(now_ns, stream.units, now_ns - stream.dispatched_ns)
+        stream.written += len(part.token_ids)
+        stream.add_part(delta_of(part, stream.num_parts))
+        stream.num_parts += 1
+
+    def _on_capacity(self, session: WorkerSession, capacity: worker_pb2.Capacity) -> None:
+        for handle, streams in self._pools.items():
+            for replica in streams.replicas.values():
+                if replica.replica.session is session:
+                    replica.take_note(capacity)
+                    self._pump(handle)
+                    return
+
+    def _on_result(self, session: WorkerSession, result: worker_pb2.BatchResult) -> None:
+        stream = self._flight(session, result.batch_id)
+        if stream is None:
+            return
+        item = next((i for i in result.items if i.item_id == stream.stream_id), None)
+        if item is None or (item.status == _OK and not item.HasField("output")):
+            self._retry(stream, "the worker's answer left it out")
+        elif item.status == worker_pb2.ITEM_STATUS_CANCELLED:
+            # Not by this gateway, which forgets what it cancels: the worker goes down.
+            self._retry(stream, "its worker gave it up")
+        elif item.status == _OK:
+            self._answer(stream, item, result)
+        elif item.status == worker_pb2.ITEM_STATUS_FAILED and stream.num_parts == 0:
+            self._retry(stream, item.message)
+        else:
+            self._fail(stream, failure_of(stream, item))
+
+    def _answer(
+        self,
+        stream: PendingStream,
+        item: worker_pb2.ItemResult,
+        result: worker_pb2.BatchResult,
+    ) -> None:
+        now_ns = self._clock.now_ns()
+        replica = stream.replica
+        assert replica is not None
+        del self.live[stream.stream_id]
+        written = item.usage.output_units
+        begun = stream.first_part_ns or stream.dispatched_ns + stream.predicted_first_ns
+        replica.learn_gap(written, max(0, now_ns - begun))
+        self._leave_replica(
+            stream, now_ns, censored=item.output.finish_reason != _STOP, written=written
+        )
+        stream.pool.estimator.observe(stream.units, max(1, item.usage.prompt_units))
+        if result.device_ns > 0:
+            stream.pool.metrics.executed(result.device_ns, 0)
+        self._refund(now_ns, stream, item.usage.prompt_units + written)
+        stream.answer(now_ns, response_of(stream, replica.replica, item, result, now_ns))
+        self._pump(stream.pool.handle)
+
+    def _on_busy(self, session: WorkerSession, busy: worker_pb2.BatchBusy) -> None:
+        stream = self._flight(session, busy.batch_id)
+        if stream is None or stream.replica is None:
+            return
+        # The worker says so again once a lane is freed.
+        stream.replica.free_lanes = 0
+        stream.replica.draining |= busy.draining
+        stream.attempts -= 1
+        self._queue_again(stream)
+
+    def _retry(self, stream: PendingStream, why: str) -> None:
+        """Begins it elsewhere; never once a part has reached its reader."""
+        if stream.num_parts:
+            self._fail(
+                stream,
+                errors.StreamBroken(
+                    f"{why} after {stream.written} units had been delivered; it is not begun "
+                    "anew by itself, since another text could follow",
+                    metadata={"delivered_units": str(stream.written)},
+                ),
+            )
+        elif stream.attempts >= self._max_attempts:
+            self._fail(
+                stream,
+                errors.UpstreamFailure(
+                    f"it was begun {stream.attempts} times without an answer: {why}"
+                ),
+            )
+        else:
+            self._queue_again(stream)
+
+    def _queue_again(self, stream: PendingStream) -> None:
+        if stream.replica is not None:
+            stream.replica.inflight.pop(stream.stream_id, None)
+        stream.replica = None
+        if stream.trace is not None:
+            stream.trace.end(self._clock.now_ns(), "given back")
+        streams = self._pools[stream.pool.handle]
+        insort(streams.queue, stream, key=lambda each: each.order)
+        self._loop.call_soon(self._pump, stream.pool.handle)
+
+    def _fail(self, stream: PendingStream, error: errors.RequestError) -> None:
+        now_ns = self._clock.now_ns()
+        self.live.pop(stream.stream_id, None)
+        self._leave_replica(stream, now_ns, censored=True)
+        self._refund(now_ns, stream, stream.units + stream.written if stream.written else 0)
+        stream.fail(now_ns, error)
+        self._pump(stream.pool.handle)
+
+    def _leave_replica(
+        self, stream: PendingStream, now_ns: int, *, censored: bool, written: int | None = None
+    ) -> None:
+        replica, stream.replica = stream.replica, None
+        if replica is None:
+            return
+        replica.inflight.pop(stream.stream_id, None)
+        units = stream.written if written is None else written
+        if units:
+            forecast = self._pools[stream.pool.handle].forecast
+            hold_ns = now_ns - stream.dispatched_ns
+            forecast.learn_end(now_ns, units, hold_ns, censored=censored)
+
+    def _expire(self) -> None:
+        now_ns = self._clock.now_ns()
+        due = [stream for stream in self.live.values() if stream.deadline_ns <= now_ns]
+        for stream in due:
+            where = "while it was queued" if stream.replica is None else "while it was written"
+            self.end(stream, errors.DeadlineExpired(f"its deadline passed {where}"))
+        following = min((stream.deadline_ns for stream in self.live.values()), default=None)
+        if following is not None:
+            self._timer.arm(following)
+
+
+def _busy(replicas: Iterable[StreamReplica]) -> bool:
+    return any(replica.inflight for replica in replicas)
+
+
+def _fastest(
+    forecast: StreamForecast, replicas: Iterable[StreamReplica], units: int, budget: int
+) -> tuple[int, int]:
+    """(first unit, writing) on the replica that would end soonest."""
+    times = (
+        (forecast.first_ns(each, units), forecast.writing_ns(each, budget)) for each in replicas
+    )
+    return min(times, key=sum)
+
+
+def _two_of(replicas: list[StreamReplica], rng: Rng) -> list[StreamReplica]:
+    if len(replicas) <= 2:
+        return list(replicas)
+    first = rng.below(len(replicas))
+    second = rng.below(len(replicas) - 1)
+    return [replicas[first], replicas[second + (second >= first)]]
+
+
+def _pool_of(model: Model, version: str, key: int) -> Pool:
+    """The pinned version's pool, else the split's choice; the first serves for empty ones."""
+    if version:
+        return model.versions[version]
+    split = model.live_split()
+    point = split_point(key, hash_key(model.name.encode()))
+    end = 0.0
+    for pool, share in split:
+        end += share
+        if point < end:
+            return pool if pool.num_replicas else split[0][0]
+    return split[-1][0]

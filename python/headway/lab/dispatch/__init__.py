@@ -1,0 +1,1 @@
+"""Dispatch by useful work: one execution resource, prepared graphs, policies under study."""

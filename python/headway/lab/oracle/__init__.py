@@ -1,0 +1,1 @@
+"""Exact schedules of small episodes, to judge dispatch policies by."""

@@ -1,0 +1,1 @@
+"""llama.cpp behind the engine, through llama-cpp-python's low-level interface."""

@@ -1,0 +1,154 @@
+"""Opens databases: URLs, drivers, and how each of the two kinds is set up."""
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+from sqlalchemy import event
+from sqlalchemy.engine import URL, make_url
+from sqlalchemy.exc import ArgumentError
+from sqlalchemy.ext.asyncio import AsyncEngine, create_async_engine
+
+from headway.errors import ConfigError
+
+WRITE: Final = "headway_write"
+"""Execution option of transactions that write."""
+
+_EXTRA = {"sqlite": "store", "postgresql": "postgres"}
+_DRIVER = {"sqlite": "aiosqlite", "postgresql": "asyncpg"}
+
+
+@dataclass(frozen=True, slots=True)
+class Address:
+    """Where a store is.
+
+    Attributes:
+      url: with its driver and password; never shown.
+      shown: for people, the password masked.
+    """
+
+    url: URL
+    shown: str
+
+    @property
+    def is_postgresql(self) -> bool:
+        """True for PostgreSQL, False for SQLite."""
+        return self.url.get_backend_name() == "postgresql"
+
+    @property
+    def file(self) -> Path | None:
+        """SQLite's file; None for PostgreSQL and for a database in memory."""
+        name = self.url.database
+        return None if self.is_postgresql or name in (None, "", ":memory:") else Path(str(name))
+
+    @property
+    def libpq(self) -> str:
+        """As asyncpg takes it."""
+        return self.url.set(drivername="postgresql").render_as_string(hide_password=False)
+
+
+def parse(url: str) -> Address:
+    """Reads ``sqlite:///path``, ``sqlite://`` (in memory) or ``postgresql://...``.
+
+    Raises:
+      ConfigError: another kind of database, or no URL at all.
+    """
+    try:
+        parsed = make_url(url)
+    except ArgumentError as error:
+        raise ConfigError(
+            "gateway.store.url is not a URL; use sqlite:///path/to/control.db or "
+            "postgresql://user:password@host:5432/database"
+        ) from error
+    backend = parsed.get_backend_name()
+    if backend not in _DRIVER:
+        raise ConfigError(
+            f"gateway.store.url names {backend!r}, which is not supported; use "
+            "sqlite:///path/to/control.db or postgresql://user:password@host:5432/database"
+        )
+    return Address(
+        parsed.set(drivername=f"{backend}+{_DRIVER[backend]}"),
+        parsed.set(drivername=backend).render_as_string(hide_password=True),
+    )
+
+
+def make_engine(address: Address, *, timeout_s: float) -> AsyncEngine:
+    """An engine, not connected yet.
+
+    Raises:
+      ConfigError: the driver's package is not installed.
+    """
+    backend = address.url.get_backend_name()
+    options = _postgresql(timeout_s) if address.is_postgresql else _sqlite(address, timeout_s)
+    try:
+        engine = create_async_engine(address.url, **options)
+    except ImportError as error:
+        raise ConfigError(
+            f"gateway.store.url needs the package {_DRIVER[backend]}; run "
+            f'pip install "headway[{_EXTRA[backend]}]"'
+        ) from error
+    if not address.is_postgresql:
+        event.listen(engine.sync_engine, "connect", _set_up_sqlite)
+        event.listen(engine.sync_engine, "begin", _begin_sqlite)
+    return engine
+
+
+def driver_errors(address: Address) -> tuple[type[BaseException], ...]:
+    """What a driver raises past SQLAlchemy when the server is not there."""
+    if not address.is_postgresql:
+        return ()
+    import asyncpg
+
+    return (asyncpg.PostgresError, asyncpg.InterfaceError)
+
+
+def _postgresql(timeout_s: float) -> dict[str, Any]:
+    milliseconds = str(int(timeout_s * 1000))
+    return {
+        # Finds connections that a restart of the server broke, before they are used.
+        "pool_pre_ping": True,
+        "pool_size": 2,
+        "max_overflow": 3,
+        "pool_timeout": timeout_s,
+        "connect_args": {
+            "timeout": timeout_s,
+            # Statements kept on a connection break with a migration, and behind pgbouncer.
+            "statement_cache_size": 0,
+            "prepared_statement_cache_size": 0,
+            "server_settings": {
+                "application_name": "headway",
+                "statement_timeout": milliseconds,
+                "lock_timeout": milliseconds,
+                "idle_in_transaction_session_timeout": milliseconds,
+            },
+        },
+    }
+
+
+def _sqlite(address: Address, timeout_s: float) -> dict[str, Any]:
+    from sqlalchemy.pool import AsyncAdaptedQueuePool
+
+    in_memory = address.file is None
+    return {
+        "poolclass": AsyncAdaptedQueuePool,
+        # A database in memory lives in its one connection.
+        "pool_size": 1 if in_memory else 2,
+        "max_overflow": 0 if in_memory else 3,
+        "pool_timeout": timeout_s,
+        "connect_args": {"timeout": timeout_s},
+    }
+
+
+def _set_up_sqlite(connection: Any, _record: Any) -> None:
+    # Transactions begin where `_begin_sqlite` says so, not where the driver guesses.
+    connection.isolation_level = None
+    cursor = connection.cursor()
+    cursor.execute("PRAGMA journal_mode = WAL")
+    cursor.execute("PRAGMA synchronous = NORMAL")
+    cursor.execute("PRAGMA foreign_keys = ON")
+    cursor.close()
+
+
+def _begin_sqlite(connection: Any) -> None:
+    writes = connection.get_execution_options().get(WRITE, False)
+    connection.exec_driver_sql("BEGIN IMMEDIATE" if writes else "BEGIN")

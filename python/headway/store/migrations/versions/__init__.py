@@ -1,0 +1,1 @@
+"""One module a schema. A released one is never edited."""

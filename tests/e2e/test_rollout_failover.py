@@ -1,0 +1,173 @@
+"""Two gateways on PostgreSQL: the one that decides is killed mid-rollout, the other goes on."""
+
+import asyncio
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from headway.client import Client, ControlClient
+from headway.clock import SystemClock
+from headway.errors import HeadwayError
+from headway.trial.fleet import Processes
+from headway.trial.scenario import MODEL
+from headway.v1 import control_pb2, inference_pb2, types_pb2
+
+pytestmark = [pytest.mark.e2e, pytest.mark.timeout(240)]
+
+INSTANT = {"kind": "simulated", "intercept_ms": 2, "slope_ms_per_unit": 0}
+STEP = {"min_seconds": 3, "min_requests": 20, "max_error_rate": 1.0, "max_latency_ratio": 100,
+        "max_seconds": 4, "on_inconclusive": "advance_if_clean"}  # fmt: skip
+SETTINGS: dict[str, Any] = {
+    "steps": [{"share": share, **STEP} for share in (0.1, 0.3, 0.5, 0.7, 0.9)],
+    "analysis_seconds": 0.5,
+    "tick_seconds": 0.25,
+    "warmup_seconds": 0,
+    "latency_tolerance": 50,
+    "capacity": {"forecast": False},
+}
+KEYS = 100
+
+
+class Load:
+    """Asks one gateway for each key in turn, and remembers who answered."""
+
+    def __init__(self, address: str) -> None:
+        self.client = Client(address)
+        self.seen: dict[int, list[str]] = {key: [] for key in range(KEYS)}
+        self.num_answered = 0
+        self._task = asyncio.ensure_future(self._run())
+
+    async def stop(self) -> None:
+        self._task.cancel()
+        await asyncio.gather(self._task, return_exceptions=True)
+        await self.client.close()
+
+    async def _run(self) -> None:
+        while True:
+            for start in range(0, KEYS, 10):
+                await asyncio.gather(*(self._ask(key) for key in range(start, start + 10)))
+
+    async def _ask(self, key: int) -> None:
+        request = inference_pb2.InferRequest(
+            model=MODEL, session_key=f"user-{key}", input=types_pb2.Input(text="tide")
+        )
+        try:
+            answer = await self.client.infer(request, timeout_s=5)
+        except HeadwayError:
+            await SystemClock().sleep(50_000_000)  # its gateway was killed
+            return
+        self.seen[key].append(answer.version)
+        self.num_answered += 1
+
+
+class SplitWatch:
+    """Compares the canary's share in two gateways, and how long they differed at most."""
+
+    def __init__(self, controls: Sequence[ControlClient]) -> None:
+        self.longest_s = 0.0
+        self.num_looks = 0
+        self._controls = controls
+        self._task = asyncio.ensure_future(self._run())
+
+    async def stop(self) -> None:
+        self._task.cancel()
+        await asyncio.gather(self._task, return_exceptions=True)
+
+    async def _run(self) -> None:
+        clock, differ_since = SystemClock(), None
+        while True:
+            shares = [
+                {each.version: each.share for each in (await control.split(MODEL)).shares}
+                for control in self._controls
+            ]
+            now_ns = clock.now_ns()
+            self.num_looks += 1
+            if shares[0] == shares[1]:
+                differ_since = None
+            else:
+                differ_since = differ_since or now_ns
+                self.longest_s = max(self.longest_s, (now_ns - differ_since) / 1e9)
+            await clock.sleep(20_000_000)
+
+
+async def until_ready(control: ControlClient) -> None:
+    ready = control_pb2.REPLICA_CONDITION_READY
+    while sum(each.condition == ready for each in await control.replicas(MODEL)) < 2:
+        await SystemClock().sleep(100_000_000)
+
+
+async def leader_of(controls: dict[str, ControlClient]) -> str:
+    while True:
+        for name, control in controls.items():
+            if (await control.state()).gateway.store.leader:
+                return name
+        await SystemClock().sleep(100_000_000)
+
+
+async def until_step(control: ControlClient, rollout_id: str, step: int) -> control_pb2.Rollout:
+    while True:
+        rollout = await control.rollout(rollout_id)
+        if rollout.step >= step or rollout.HasField("ended_at"):
+            return rollout
+        await SystemClock().sleep(100_000_000)
+
+
+async def test_the_other_gateway_goes_on_and_no_key_goes_back(
+    tmp_path: Path, postgresql_url: str
+) -> None:
+    processes = Processes(tmp_path, SystemClock())
+    try:
+        addresses = {
+            name: await processes.start_gateway(name, postgresql_url) for name in ("one", "two")
+        }
+        joined = [each.control for each in addresses.values()]
+        for version in ("v1", "v2"):
+            processes.start_worker(f"w-{version}", version, INSTANT, 1.0, *joined)
+        controls = {name: ControlClient(each.control) for name, each in addresses.items()}
+        for control in controls.values():
+            await until_ready(control)
+        leader = await leader_of(controls)
+        (survivor,) = set(controls) - {leader}
+        loads = {name: Load(each.data) for name, each in addresses.items()}
+        answered_before = {name: load.num_answered for name, load in loads.items()}
+        watch = SplitWatch(list(controls.values()))
+
+        # Started through the gateway that does not decide.
+        rollout = await controls[survivor].start_rollout(MODEL, "v2", settings=SETTINGS)
+        await until_step(controls[survivor], rollout.rollout_id, 2)
+        await watch.stop()
+        assert watch.num_looks > 20
+        assert watch.longest_s <= 1.0
+        verdicts = await controls[survivor].verdicts(rollout.rollout_id)
+        by_step = {verdict.step: verdict for verdict in verdicts}  # the last one of each
+        counted = sum(v.baseline.requests + v.canary.requests for v in by_step.values())
+        # The outcomes of both gateways were judged, but for what is still on its way.
+        began = sum(answered_before.values())
+        answered = sum(load.num_answered for load in loads.values()) - began
+        most = max(load.num_answered - answered_before[name] for name, load in loads.items())
+        assert most < 0.65 * answered, "the load was not on both"
+        assert counted > 1.1 * most  # one gateway's own would be `most` at best
+
+        processes.kill(leader)
+        killed_ns = SystemClock().now_ns()
+        at_kill = await controls[survivor].rollout(rollout.rollout_id)
+        await until_step(controls[survivor], rollout.rollout_id, at_kill.step + 1)
+        went_on_s = (SystemClock().now_ns() - killed_ns) / 1e9
+        # 10 s to fail over, and the rest of a step.
+        assert went_on_s <= 10 + 4 + 2
+        ended = await until_step(controls[survivor], rollout.rollout_id, 99)
+        assert ended.phase == control_pb2.ROLLOUT_PHASE_PROMOTED
+
+        for load in loads.values():
+            await load.stop()
+        for name, load in loads.items():
+            assert load.num_answered > 0
+            for key, seen in load.seen.items():
+                assert seen == sorted(seen), f"{name}: key {key} went back"
+        verdicts = await controls[survivor].verdicts(rollout.rollout_id)
+        numbers = [verdict.sequence for verdict in verdicts]
+        assert numbers == list(range(1, len(numbers) + 1))
+    finally:
+        await processes.stop()

@@ -1,0 +1,118 @@
+"""Copies of the control state stay like the store, through its losses."""
+
+import asyncio
+import contextlib
+from collections.abc import AsyncIterator
+
+from tests.support.postgresql import PostgresServer
+
+from headway.clock import SystemClock
+from headway.store.engine import parse
+from headway.store.follow import Follower
+from headway.store.records import Author, ControlDelta, TenantRecord
+from headway.store.store import Store
+
+OPS = Author("ops")
+ALIKE_S = 1.0
+
+
+class Copy:
+    """One gateway's view of a store."""
+
+    def __init__(self, url: str) -> None:
+        self.store = Store(parse(url), timeout_s=2)
+        self.tenants: set[str] = set()
+        self.ups = 0
+        self.changed = asyncio.Event()
+        self.follower = Follower(
+            self.store,
+            SystemClock(),
+            prepare=self.store.prepare,
+            apply=self.take,
+            on_up=self.came_up,
+        )
+
+    def take(self, delta: ControlDelta) -> None:
+        if delta.full:
+            self.tenants.clear()
+        for name, record in delta.tenants.items():
+            (self.tenants.add if record else self.tenants.discard)(name)
+        self.changed.set()
+
+    async def came_up(self) -> None:
+        self.ups += 1
+        self.changed.set()
+
+    async def until(self, *tenants: str, ups: int = 1) -> None:
+        while self.tenants != set(tenants) or self.ups < ups:
+            self.changed.clear()
+            await self.changed.wait()
+
+    async def write(self, tenant: str) -> None:
+        async with self.store.change(OPS, 1) as change:
+            await change.put_tenant(TenantRecord(tenant), "create")
+
+
+@contextlib.asynccontextmanager
+async def following(url: str) -> AsyncIterator[Copy]:
+    copy = Copy(url)
+    task = asyncio.ensure_future(copy.follower.run())
+    try:
+        yield copy
+    finally:
+        task.cancel()
+        await asyncio.gather(task, return_exceptions=True)
+        await copy.store.close()
+
+
+async def test_a_change_through_one_gateway_reaches_another_within_1_s(store_url: str) -> None:
+    async with following(store_url) as one, following(store_url) as other:
+        await one.until()
+        await other.until()
+        for number in range(3):
+            await one.write(f"t{number}")
+            async with asyncio.timeout(ALIKE_S):
+                await other.until(*(f"t{n}" for n in range(number + 1)))
+        async with one.store.change(OPS, 2) as change:
+            await change.delete_tenant("t1")
+        async with asyncio.timeout(ALIKE_S):
+            await other.until("t0", "t2")
+
+
+async def test_a_store_that_comes_late_is_followed_then(own_postgresql: PostgresServer) -> None:
+    own_postgresql.stop()
+    async with following(own_postgresql.url()) as copy:
+        assert not copy.follower.up
+        own_postgresql.start()
+        await copy.until(ups=1)
+        await copy.write("acme")
+        await copy.until("acme")
+
+
+async def test_copies_are_alike_again_within_1_s_of_the_stores_return(
+    own_postgresql: PostgresServer,
+) -> None:
+    url = own_postgresql.url()
+    async with following(url) as one, following(url) as other:
+        await one.until()
+        await other.until()
+        own_postgresql.stop()
+        while one.follower.up or other.follower.up:
+            await asyncio.to_thread(lambda: None)
+        await asyncio.to_thread(own_postgresql.start)
+        await one.until(ups=2)
+        await one.write("acme")
+        async with asyncio.timeout(ALIKE_S):
+            await other.until("acme", ups=2)
+
+
+async def test_a_hung_server_is_noticed_and_its_return_too(own_postgresql: PostgresServer) -> None:
+    async with following(own_postgresql.url()) as copy:
+        await copy.until()
+        own_postgresql.freeze()
+        try:
+            while copy.follower.up:
+                await asyncio.to_thread(lambda: None)
+        finally:
+            own_postgresql.thaw()
+        await copy.until(ups=2)
