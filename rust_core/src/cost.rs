@@ -6,8 +6,8 @@ use crate::residual::Residuals;
 const FORGETTING: f64 = 0.98;
 /// Batches before the fit replaces the prior.
 const MIN_OBSERVATIONS: u64 = 4;
-/// Below this squared coefficient of variation of the sizes (3 %), only the level is identifiable.
-const MIN_SPREAD: f64 = 0.03 * 0.03;
+/// Below this squared coefficient of variation of the sizes (8 %), only the level is identifiable.
+const MIN_SPREAD: f64 = 0.08 * 0.08;
 /// One batch counts for at most this multiple, and at least this fraction, of its prediction.
 const MAX_SURPRISE: f64 = 4.0;
 /// Batches in a row, all too slow or all too fast, that mean the device has changed.
@@ -93,7 +93,7 @@ impl Sums {
 
 /// Device time of a batch = intercept + slope * units, by constrained recursive least squares.
 ///
-/// Forgetting 0.98 a batch, the prior until 4 observations; while sizes differ by less than 3 %
+/// Forgetting 0.98 a batch, the prior until 4 observations; while sizes differ by less than 8 %
 /// only the intercept moves. One batch counts for at most 4 times its prediction; three in a row
 /// that are off the same way by more than 25 % (and 4 mean errors) rescale the whole fit, so that
 /// a changed device is followed at once.

@@ -28,7 +28,7 @@ fn naive_fit(seen: &[(f64, f64)], slope_before: f64) -> (f64, f64) {
     let total = sum(&|_, _| 1.0);
     let (mean_x, mean_y) = (sum(&|x, _| x) / total, sum(&|_, y| y) / total);
     let spread = sum(&|x, _| (x - mean_x) * (x - mean_x)) / total;
-    let slope = if spread > 0.0009 * mean_x * mean_x {
+    let slope = if spread > 0.0064 * mean_x * mean_x {
         sum(&|x, y| (x - mean_x) * (y - mean_y)) / total / spread
     } else {
         slope_before

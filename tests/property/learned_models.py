@@ -124,7 +124,7 @@ class PlainCostModel:
         mean_x = sum(w * x for w, x, _ in self.seen) / total
         mean_y = sum(w * y for w, _, y in self.seen) / total
         spread = sum(w * (x - mean_x) ** 2 for w, x, _ in self.seen) / total
-        if spread > 0.03**2 * mean_x**2:
+        if spread > 0.08**2 * mean_x**2:
             both = sum(w * (x - mean_x) * (y - mean_y) for w, x, y in self.seen) / total
             self.slope = both / spread
         self.intercept = mean_y - self.slope * mean_x

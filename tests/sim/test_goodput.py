@@ -40,8 +40,11 @@ def test_urgent_requests_keep_their_share() -> None:
     assert at_260 >= 0.88
 
 
-# Three classes: shortest job first serves 217/s on this trace, we 213/s (docs/goodput.md).
+# Three classes at 1.2x capacity: shortest job first serves 217/s, we 213/s, which is not good
+# enough yet (docs/goodput.md).
 STRONGER = {("three", PolicyKind.SHORTEST_FIRST)}
+
+
 PAIRS = [
     (name, kind)
     for name in sorted(MIXES)
@@ -63,10 +66,7 @@ def test_no_rival_beats_it(name: str, kind: PolicyKind) -> None:
 def test_unlike_replicas() -> None:
     fleet = Fleet(speeds=(1.0, 1.0, 0.6))
     # Of 60 s, the first few teach it that the replicas are unlike.
-    open_door = run(600, Policy(shed_early=False), fleet)
-    assert mean([r.goodput_per_s(10, 60) for r in open_door]) >= 566
-    # With early refusal it is 543: docs/goodput.md, "Where it falls short".
-    assert mean([r.goodput_per_s(10, 60) for r in run(600, Policy(), fleet)]) >= 535
+    assert mean([r.goodput_per_s(10, 60) for r in run(600, Policy(), fleet)]) >= 566
 
 
 @pytest.mark.parametrize("speed", [0.5, 0.25, 2.0])
@@ -81,7 +81,7 @@ def test_recovers_from_a_changed_device(speed: float) -> None:
     assert recovered >= 0.95 * mean([r.goodput_per_s(25, 35) for r in always])
 
 
-@pytest.mark.parametrize("factor", [0.1, 0.5, 4.0])
+@pytest.mark.parametrize("factor", [0.1, 4.0, 10.0])
 def test_recovers_from_a_wrong_prior(factor: float) -> None:
     prior = Policy(prior_intercept_ms=18 * factor, prior_slope_ms=0.022 * factor)
     reports = run(200, prior)
@@ -118,17 +118,18 @@ def test_the_floor_serves_the_largest() -> None:
     assert ratio >= 0.965
 
 
-def test_bulk_work_gets_its_share() -> None:
+def test_bulk_work_takes_what_is_left_and_little_more() -> None:
     urgent, relaxed = Workload.reference(1).classes
     bulk = relaxed.model_copy(update={"lane": 2, "min_deadline_ms": 20_000.0, "share": 1.0})
-    workload = Workload.reference(800, 60).model_copy(update={"classes": (urgent, relaxed, bulk)})
-    reports = [simulate(workload.draw(seed), seed=seed) for seed in SEEDS]
-    served = [
-        float(r.units[r.on_time & (r.classes == 2)].sum() / r.units[r.on_time].sum())
-        for r in reports
-    ]
-    # 0.28 here: the least share holds, and nothing bounds it from above (docs/goodput.md).
-    assert mean(served) >= 0.03
+    alone = Workload.reference(400, 60)
+    mixed = alone.at_rate(800).model_copy(update={"classes": (urgent, relaxed, bulk)})
+    without = [simulate(alone.draw(seed), seed=seed) for seed in SEEDS]
+    beside = [simulate(mixed.draw(seed), seed=seed) for seed in SEEDS]
+    assert mean([r.on_time_by_class()[2] for r in beside]) >= 0.1
+    for each in (0, 1):
+        share = mean([r.on_time_by_class()[each] for r in beside])
+        # Measured 0.93 (urgent) and 0.98: 5 % of device time is bulk work's own.
+        assert share >= 0.9 * mean([r.on_time_by_class()[each] for r in without])
 
 
 def test_clients_that_give_up_are_not_run() -> None:
