@@ -127,7 +127,9 @@ async def test_killing_and_restarting_the_gateway_brings_the_fleet_back(
 async def test_a_worker_that_drains_loses_nothing(tmp_path: Path) -> None:
     async with fleet_processes(tmp_path, "w1", "w2", runtime=SLOW) as fleet:
         load = Load(fleet)
-        await load.until_answered(30)
+        # Both are there: one to drain, one to take over.
+        for worker in ("w1", "w2"):
+            await until_executing_on(fleet, worker)
         assert await asyncio.to_thread(fleet.kill, "w1", signal.SIGTERM) == 0
         await load.until_answered(30)
         ended = await load.stop()
