@@ -22,6 +22,7 @@ the loop in gateway.rollouts judges them, and its splits take the way of all cha
 
 import asyncio
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 from prometheus_client import CollectorRegistry, GCCollector, PlatformCollector, ProcessCollector
@@ -50,6 +51,7 @@ from headway.gateway.state_feed import StateFeed
 from headway.gateway.stream_request import PendingStream
 from headway.gateway.streaming import StreamDispatcher
 from headway.rng import SeedTree
+from headway.rpc.channels import Connect, insecure_channel
 from headway.rpc.interceptors import Authenticator, Caller, guard
 from headway.rpc.server import Health
 from headway.store.backlog import Backlog
@@ -154,11 +156,13 @@ def wire(
     loop: asyncio.AbstractEventLoop,
     *,
     load: Load | None = None,
+    connect: Connect | None = None,
 ) -> Gateway:
     """Builds a gateway's parts and joins them.
 
     Args:
       load: reads the configuration anew, for a reload.
+      connect: opens channels to workers; default over sockets.
 
     Raises:
       ConfigError: the store's URL or package.
@@ -182,7 +186,7 @@ def wire(
         ),
         lease_ns=int(settings.lease_seconds * _NS_PER_S),
         max_workers=settings.max_workers,
-        max_message_bytes=settings.max_message_bytes,
+        connect=connect or partial(insecure_channel, max_message_bytes=settings.max_message_bytes),
     )
     live: dict[int, Pending] = {}
     decisions = DecisionLog(settings.explained_requests)
@@ -365,6 +369,7 @@ def _join(
 
     fleet.on_batches_lost = on_lost
     fleet.on_capacity = on_capacity
+    fleet.on_watch = dispatcher.give_up_overdue
     fleet.on_greeting = streams.on_greeting
     fleet.on_readiness = on_readiness
     # Known from the start, so that a probe hears "not serving" rather than "never heard of it".

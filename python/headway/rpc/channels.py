@@ -1,11 +1,14 @@
 """Client channels, with the options all of Headway's channels share."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import grpc
 from grpc import aio
 
 MIB = 1 << 20
+
+Connect = Callable[[str], aio.Channel]
+"""Opens a channel to host:port. Passed in, so that a simulation may connect without sockets."""
 
 
 def channel_options(max_message_bytes: int) -> Sequence[tuple[str, int]]:
@@ -36,4 +39,4 @@ def insecure_channel(address: str, *, max_message_bytes: int = 64 * MIB) -> aio.
     return aio.insecure_channel(address, options=channel_options(max_message_bytes))
 
 
-__all__ = ["MIB", "aio", "channel_options", "grpc", "insecure_channel"]
+__all__ = ["MIB", "Connect", "aio", "channel_options", "grpc", "insecure_channel"]

@@ -39,6 +39,7 @@ class Membership:
         heartbeat: Callable[[], fleet_pb2.HeartbeatRequest],
         clock: Clock,
         rng: _core.Rng,
+        connect: channels.Connect = channels.insecure_channel,
     ) -> None:
         """Begins nothing; `run` does.
 
@@ -49,6 +50,7 @@ class Membership:
           clock: for intervals and backoff.
           rng: jitter of the backoff, so that workers that lost a gateway together do not return
             together.
+          connect: opens the channel to the gateway.
         """
         self.address = address
         self.joined = False
@@ -62,7 +64,7 @@ class Membership:
         self._last_trouble = ""
         self._changed = asyncio.Event()
         self._told = asyncio.Event()
-        self._channel = channels.insecure_channel(address)
+        self._channel = connect(address)
         self._stub = fleet_pb2_grpc.FleetServiceStub(self._channel)
 
     async def run(self) -> None:

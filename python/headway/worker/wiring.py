@@ -4,12 +4,14 @@ import asyncio
 import contextlib
 import logging
 from concurrent.futures import ThreadPoolExecutor
+from typing import Any
 
 from prometheus_client import CollectorRegistry
 
 from headway.address_file import remove_address_file, write_address_file
 from headway.clock import Clock
 from headway.rng import SeedTree, fresh_root
+from headway.rpc.channels import Connect, insecure_channel
 from headway.rpc.interceptors import Caller, guard
 from headway.rpc.server import Health, add_standard_services, bind, make_server
 from headway.runtimes.generative_settings import GenerativeSettings
@@ -41,8 +43,21 @@ ANNOUNCE_NS = NS_PER_S // 2
 class Worker:
     """One worker process, from `start` to `drain`."""
 
-    def __init__(self, settings: WorkerSettings, *, clock: Clock, seeds: SeedTree) -> None:
-        """Needs a running event loop; opens nothing yet."""
+    def __init__(
+        self,
+        settings: WorkerSettings,
+        *,
+        clock: Clock,
+        seeds: SeedTree,
+        connect: Connect = insecure_channel,
+        server: Any = None,
+    ) -> None:
+        """Needs a running event loop; opens nothing yet.
+
+        Args:
+          connect: opens channels to gateways.
+          server: carries WorkerService, as a grpc.aio server does; default one on a socket.
+        """
         self._settings = settings
         self._clock = clock
         # By name, so that workers that share a seed do not share their luck.
@@ -59,7 +74,7 @@ class Worker:
         self._sessions = Sessions(settings, self._instance_id, self._device, clock)
         self._state = WorkerState(settings, self._instance_id, self._device)
         self._health = Health()
-        self._server = make_server(
+        self._server = server or make_server(
             "grpcio",
             max_message_bytes=settings.max_message_bytes,
             max_concurrent_streams=MAX_CONCURRENT_STREAMS,
@@ -75,6 +90,7 @@ class Worker:
                 heartbeat=self._state.heartbeat,
                 clock=clock,
                 rng=self._seeds.stream(f"fleet/{address}"),
+                connect=connect,
             )
             for address in settings.gateways
         ]
