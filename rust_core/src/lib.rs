@@ -15,8 +15,10 @@ pub mod edf_policy;
 pub mod engine;
 pub mod error;
 pub mod ewma;
+pub mod fair;
 pub mod hash;
 pub mod histogram;
+pub mod limiter;
 pub mod median;
 pub mod p2c;
 pub mod residual;
@@ -24,6 +26,7 @@ pub mod rng;
 pub mod scheduler;
 pub mod sim;
 pub mod slab;
+pub mod tenants;
 pub mod tree;
 
 #[cfg(feature = "python")]

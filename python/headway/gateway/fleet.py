@@ -10,7 +10,7 @@ from headway.errors import FailedPrecondition, InvalidRequest, NotFound
 from headway.gateway.catalog import Catalog, Pool
 from headway.gateway.replica import Replica, Worker
 from headway.gateway.session import WorkerSession
-from headway.rpc.channels import Connect
+from headway.rpc import channels
 from headway.v1 import fleet_pb2, types_pb2, worker_pb2
 
 _log = logging.getLogger(__name__)
@@ -40,7 +40,7 @@ class Fleet:
         greeting: worker_pb2.GatewayGreeting,
         lease_ns: int,
         max_workers: int,
-        connect: Connect,
+        open_channel: Callable[[str], channels.aio.Channel],
     ) -> None:
         self._scheduler = scheduler
         self._catalog = catalog
@@ -49,7 +49,7 @@ class Fleet:
         self._greeting = greeting
         self._lease_ns = lease_ns
         self._max_workers = max_workers
-        self._connect = connect
+        self._open_channel = open_channel
         self.workers: dict[str, Worker] = {}
         self.replicas: dict[int, Replica] = {}
         self._by_lease: dict[str, Worker] = {}
@@ -218,7 +218,7 @@ class Fleet:
             self,
             clock=self._clock,
             rng=self._rng,
-            connect=self._connect,
+            open_channel=self._open_channel,
         )
         worker = Worker(
             worker_id=request.worker_id,

@@ -28,7 +28,8 @@ from typing import Any
 from prometheus_client import CollectorRegistry, GCCollector, PlatformCollector, ProcessCollector
 
 from headway._core import Scheduler
-from headway.clock import Clock
+from headway.admission.policy import AdmissionPolicy
+from headway.clock import Clock, wall_ns
 from headway.errors import InvalidRequest
 from headway.gateway import control_servicer, fleet_servicer, servicer
 from headway.gateway.authentication import ROLES, KeyAuthenticator, OpenAuthenticator
@@ -51,9 +52,11 @@ from headway.gateway.state_feed import StateFeed
 from headway.gateway.stream_request import PendingStream
 from headway.gateway.streaming import StreamDispatcher
 from headway.rng import SeedTree
-from headway.rpc.channels import Connect, insecure_channel
+from headway.rpc.channels import Connect, open_channel
 from headway.rpc.interceptors import Authenticator, Caller, guard
+from headway.rpc.peers import PeerStreams
 from headway.rpc.server import Health
+from headway.rpc.tls import ProcessTls
 from headway.store.backlog import Backlog
 from headway.store.election import Election, leader_lock
 from headway.store.engine import parse
@@ -61,6 +64,7 @@ from headway.store.follow import Follower
 from headway.store.store import Store
 from headway.telemetry.gateway import GatewayMetrics, Gauges
 from headway.telemetry.logging import set_level
+from headway.telemetry.tls import TlsMetrics
 from headway.v1 import (
     control_pb2_grpc,
     fleet_pb2_grpc,
@@ -72,6 +76,8 @@ from headway.v1 import (
 _NS_PER_S = 1_000_000_000
 _NS_PER_MS = 1_000_000
 ANONYMOUS = "anonymous"
+# What an answer and a batch carry beside their inputs and outputs.
+ENVELOPE_BYTES = 512
 
 
 @dataclass(slots=True, eq=False)
@@ -99,6 +105,8 @@ class Gateway:
     decisions: DecisionLog
     reloader: Reloader
     rollouts: Rollouts
+    tls: ProcessTls
+    peer_streams: PeerStreams
 
     def add_data_services(self, server: Any) -> None:
         """Adds InferenceService and health."""
@@ -112,6 +120,7 @@ class Gateway:
             self.authenticate,
             # pygrpc-native keeps names that begin with grpc- to itself (docs/adr/0004).
             pushback=self.settings.transport != "native",
+            streams=self.peer_streams,
         )
         inference_pb2_grpc.add_InferenceServiceServicer_to_server(inference, server)
         self.health.add_to(server)
@@ -134,7 +143,13 @@ class Gateway:
             self.clock,
             gateway_id=self.gateway_id,
         )
-        guard(control, control_servicer.SERVICE, control_servicer.METHODS, self.authenticate)
+        guard(
+            control,
+            control_servicer.SERVICE,
+            control_servicer.METHODS,
+            self.authenticate,
+            streams=self.peer_streams,
+        )
         control_pb2_grpc.add_ControlServiceServicer_to_server(control, server)
         token = self.settings.fleet_token
         fleet = fleet_servicer.FleetServicer(
@@ -142,6 +157,7 @@ class Gateway:
             gateway_id=self.gateway_id,
             lease_ns=int(self.settings.lease_seconds * _NS_PER_S),
             token=None if token is None else token.get_secret_value(),
+            fleet_name=self.tls.fleet_name,
         )
         everyone = OpenAuthenticator(Caller("fleet", 0))
         guard(fleet, fleet_servicer.SERVICE, fleet_servicer.METHODS, everyone)
@@ -165,14 +181,17 @@ def wire(
       connect: opens channels to workers; default over sockets.
 
     Raises:
-      ConfigError: the store's URL or package.
+      ConfigError: the store's URL or package, or the certificates.
     """
+    tls = ProcessTls(settings.tls, "gateway.tls", wall_ns)
     gateway_id = settings.gateway_id or f"gateway-{seeds.stream('gateway id').next_u64():016x}"
     scheduler = Scheduler(
         seed=seeds.seed("scheduler"),
         max_live=settings.max_live_requests,
         max_attempts=settings.max_attempts,
+        max_tenants=settings.admission.max_active_tenants,
     )
+    directory = Directory(scheduler, clock)
     metrics = GatewayMetrics(lambda: state.gauges())
     catalog = Catalog(settings, scheduler, metrics)
     token = settings.fleet_token
@@ -186,11 +205,20 @@ def wire(
         ),
         lease_ns=int(settings.lease_seconds * _NS_PER_S),
         max_workers=settings.max_workers,
-        connect=connect or partial(insecure_channel, max_message_bytes=settings.max_message_bytes),
+        open_channel=connect
+        or partial(open_channel, tls=tls.channel, max_message_bytes=settings.max_batch_bytes),
     )
     live: dict[int, Pending] = {}
     decisions = DecisionLog(settings.explained_requests)
-    dispatcher = Dispatcher(scheduler, clock, live, fleet.replicas.__getitem__, loop.call_soon)
+    dispatcher = Dispatcher(
+        scheduler,
+        clock,
+        live,
+        fleet.replicas.__getitem__,
+        loop.call_soon,
+        max_batch_bytes=settings.max_batch_bytes - ENVELOPE_BYTES,
+        max_message_bytes=settings.max_message_bytes - ENVELOPE_BYTES,
+    )
     streams = StreamDispatcher(
         scheduler,
         clock,
@@ -199,6 +227,7 @@ def wire(
         max_live=settings.max_live_requests,
         max_queued=settings.max_queued_requests,
         max_attempts=settings.max_attempts,
+        renew=directory.renew,
     )
     now_ns = clock.now_ns()
     path = RequestPath(
@@ -214,8 +243,9 @@ def wire(
         id_prefix=f"{gateway_id[-8:]}",
         margin_ns=int(settings.transport_margin_ms * _NS_PER_MS),
         learning_until_ns=now_ns + int(2 * settings.lease_seconds * _NS_PER_S),
+        renew=directory.renew,
     )
-    directory = Directory(scheduler, clock)
+    directory.set_policy(AdmissionPolicy(settings.admission))
     directory.configure(settings.tenants)
     store = Store(parse(url_of(settings.store)), timeout_s=settings.store.timeout_seconds)
     backlog = Backlog(store, settings.store.max_waiting_entries)
@@ -230,10 +260,7 @@ def wire(
     )
     control_store = _control_store(store, plane, backlog, clock, gateway_id)
     fleet.on_joined = control_store.on_joined
-    unlimited = float("inf")
-    shadow = Caller(
-        "shadow", scheduler.add_tenant(now_ns, units_per_s=unlimited, burst_units=unlimited)
-    )
+    shadow = directory.unlimited("shadow")
 
     def submit_copy(request: inference_pb2.InferRequest, remaining_s: float) -> Pending:
         copied = path.submit(request, shadow, remaining_s)
@@ -258,6 +285,7 @@ def wire(
     )
 
     def apply(fresh: GatewaySettings) -> None:
+        directory.set_policy(AdmissionPolicy(fresh.admission, directory.policy.num_gateways))
         directory.configure(fresh.tenants)
         catalog.configure(fresh)
         path.configure(margin_ns=int(fresh.transport_margin_ms * _NS_PER_MS))
@@ -296,6 +324,8 @@ def wire(
     PlatformCollector(registry=registry)
     GCCollector(registry=registry)
     registry.register(metrics)
+    if tls.identity is not None:
+        registry.register(TlsMetrics(tls.identity))
     return Gateway(
         settings=settings,
         gateway_id=gateway_id,
@@ -309,7 +339,7 @@ def wire(
         state=state,
         health=health,
         registry=registry,
-        authenticate=_authenticator(settings, scheduler, clock, directory, control_store),
+        authenticate=_authenticator(settings, clock, directory, control_store),
         clock=clock,
         directory=directory,
         plane=plane,
@@ -318,6 +348,8 @@ def wire(
         decisions=decisions,
         reloader=reloader,
         rollouts=rollouts,
+        tls=tls,
+        peer_streams=PeerStreams(settings.limits.max_streams_per_peer),
     )
 
 
@@ -379,15 +411,12 @@ def _join(
 
 def _authenticator(
     settings: GatewaySettings,
-    scheduler: Scheduler,
     clock: Clock,
     directory: Directory,
     store: ControlStore,
 ) -> Authenticator:
     if settings.insecure_no_auth:
-        unlimited = float("inf")
-        handle = scheduler.add_tenant(clock.now_ns(), units_per_s=unlimited, burst_units=unlimited)
-        return OpenAuthenticator(Caller(ANONYMOUS, handle, role=ROLES["admin"]))
+        return OpenAuthenticator(directory.unlimited(ANONYMOUS, role=ROLES["admin"]))
     return KeyAuthenticator(
         directory.valid, control_servicer.REQUIRED_ROLE, clock, complete=store.complete
     )

@@ -20,6 +20,10 @@ pub struct PoolStats {
     cost_observations: u64,
     drain_ns: i64,
     quantum_ns: i64,
+    limit: u64,
+    limit_gradient: f64,
+    inflight: (u64, u64, u64),
+    displaced: (u64, u64, u64),
 }
 
 impl From<scheduler::PoolStats> for PoolStats {
@@ -38,6 +42,10 @@ impl From<scheduler::PoolStats> for PoolStats {
             cost_observations: stats.cost_observations,
             drain_ns: stats.drain_ns,
             quantum_ns: stats.quantum_ns,
+            limit: stats.limit,
+            limit_gradient: stats.limit_gradient,
+            inflight: stats.inflight.into(),
+            displaced: stats.displaced.into(),
         }
     }
 }

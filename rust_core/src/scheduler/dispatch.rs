@@ -151,6 +151,7 @@ impl Scheduler {
             live: batch.tickets.len(),
             units: batch.units,
             predicted_ns: plan.predicted_ns,
+            planned_ns: end_ns.saturating_sub(now_ns),
             to_idle,
         };
         self.dispatches.insert(id, dispatch);
@@ -163,6 +164,8 @@ impl Scheduler {
         request.state = State::Executing { batch: batch.id };
         request.attempts += 1;
         let (item, attempts, pool) = (request.item, request.attempts, request.pool);
+        let tenant = request.charge.tenant;
+        self.count_dequeued(tenant, item.units);
         if let Some(pool) = self.pool_mut(pool) {
             pool.count_out(&item);
             pool.executing_requests += 1;

@@ -66,6 +66,7 @@ impl Scheduler {
                 }
             }
         }
+        self.settle(&request);
         Some(ended)
     }
 
@@ -82,6 +83,8 @@ impl Scheduler {
         request.state = State::Queued;
         pool.executing_requests -= 1;
         pool.enqueue(now_ns, slot, &request.item);
+        let (tenant, units) = (request.charge.tenant, request.item.units);
+        self.count_queued(tenant, units);
         true
     }
 }

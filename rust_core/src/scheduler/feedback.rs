@@ -20,6 +20,7 @@ impl Scheduler {
         let now_ns = self.advance(now_ns)?;
         let id = u64::try_from(batch).unwrap_or(0);
         let Some(dispatch) = self.dispatches.remove(&id) else { return Ok(Vec::new()) };
+        self.learn_congestion(now_ns, &dispatch, report);
         if let Some(pool) = self.pool_mut(dispatch.pool) {
             pool.executing_batches -= 1;
             if report.outcome != BatchOutcome::Busy {
@@ -89,8 +90,10 @@ impl Scheduler {
             let is_answered =
                 report.outcome == BatchOutcome::Ok && retry.binary_search(&ticket).is_err();
             if is_answered {
+                self.note_used(slot, dispatch, report);
                 self.finish(slot);
             } else if !self.try_again(now_ns, slot, dispatch, report.outcome) {
+                self.note_unused(slot);
                 self.finish(slot);
                 without_answer.push(ticket);
             }

@@ -1,6 +1,7 @@
 //! Questions that change nothing.
 use crate::check::to_ns;
 use crate::error::CoreError;
+use crate::limiter::GradientLimiter;
 
 use super::pool::{Pool, PROBE_INTERVAL_NS};
 use super::replica::Replica;
@@ -70,6 +71,10 @@ impl Scheduler {
             cost_observations: pool.cost.observations(),
             drain_ns: pool.drain_ns(self.now_ns),
             quantum_ns: pool.policy.quantum_ns(),
+            limit: pool.limiter.as_ref().map_or(0, GradientLimiter::limit),
+            limit_gradient: pool.limiter.as_ref().map_or(1.0, GradientLimiter::gradient),
+            inflight: pool.classes.inflight,
+            displaced: pool.classes.displaced,
         })
     }
 

@@ -68,7 +68,9 @@ async def test_a_fault_in_one_request_of_a_stream_ends_that_one_with_internal() 
 
     servicer = InferenceServicer(Faulty(), catalog=None, max_inflight_per_stream=4)  # type: ignore[arg-type]
     guard(servicer, "s", ["InferMany"], lambda *_: Caller("t", 0))
-    context = SimpleNamespace(time_remaining=lambda: 9.0, invocation_metadata=lambda: ())
+    context = SimpleNamespace(
+        time_remaining=lambda: 9.0, invocation_metadata=lambda: (), peer=lambda: "p"
+    )
     answers = {a.id: a async for a in servicer.InferMany(requests(), context)}
     assert answers[0].error.code == 13
     assert answers[1].response.request_id == "good"
