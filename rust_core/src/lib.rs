@@ -6,6 +6,7 @@
 
 pub mod batch;
 pub mod batching;
+pub mod breaker;
 pub mod bucket;
 pub mod check;
 pub mod cost;
@@ -16,10 +17,13 @@ pub mod engine;
 pub mod error;
 pub mod ewma;
 pub mod hash;
+pub mod hedge;
 pub mod histogram;
 pub mod median;
 pub mod p2c;
+pub mod quantile;
 pub mod residual;
+pub mod retry;
 pub mod rng;
 pub mod scheduler;
 pub mod sim;

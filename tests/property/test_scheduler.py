@@ -48,7 +48,22 @@ class SchedulerMachine(RuleBasedStateMachine):
                 prior_slope_ns=22e3,
             )
         self.core.set_split(self.model, [0, 1], [0.4, 0.6])
+        self.core.set_resilience(hedge_share=1, pipelined=True)
         self.plain = PlainScheduler(max_queued_requests=7, max_live=12, max_attempts=max_attempts)
+        self.learn_what_is_late()
+
+    def learn_what_is_late(self) -> None:
+        """Serves some batches in each pool: without them nothing would be copied."""
+        for pool in (0, 1):
+            self.add_replica(pool, 1, 0, 0, 0)
+            for index in range(22):
+                self.offer(pool, 0, 10 + 20 * index, 1, 300, 1, 2, 1.0)
+                self.form(pool)
+                (batch,) = self.plain.batches
+                self.now += 20 * MS
+                assert self.core.complete(self.now, batch, BatchOutcome.OK, 20 * MS) == []
+                self.plain.complete(batch, BatchOutcome.OK, [], [])
+            self.remove_replica(0)
 
     @rule(ms=st.integers(0, 80))
     def wait(self, ms: int) -> None:

@@ -9,7 +9,7 @@ use super::lock::Lock;
 use super::stats::{PoolStats, ReplicaStats};
 use super::verdict::Verdict;
 use crate::cost::Affine;
-use crate::scheduler::{self, Offer, ReplicaLimits, Report};
+use crate::scheduler::{self, Offer, ReplicaLimits, Report, Resilience};
 
 /// A ticket or a verdict.
 #[derive(IntoPyObject)]
@@ -116,6 +116,30 @@ impl Scheduler {
         Ok(self.0.hold().set_policy(pool.0, &settings)?)
     }
 
+    #[pyo3(
+        signature = (
+            *, max_ejected_share = Real(0.5), retry_share = Real(0.1), hedge_share = Real(0.0),
+            pipelined = false
+        ),
+        text_signature = "($self, *, max_ejected_share=0.5, retry_share=0.1, hedge_share=0.0, \
+                          pipelined=False)"
+    )]
+    fn set_resilience(
+        &self,
+        max_ejected_share: Real,
+        retry_share: Real,
+        hedge_share: Real,
+        pipelined: bool,
+    ) -> PyResult<()> {
+        let settings = Resilience {
+            max_ejected_share: max_ejected_share.0,
+            retry_share: retry_share.0,
+            hedge_share: hedge_share.0,
+            is_pipelined: pipelined,
+        };
+        Ok(self.0.hold().set_resilience(&settings)?)
+    }
+
     fn remove_pool(&self, now_ns: Int, pool: Int) -> PyResult<Vec<u64>> {
         Ok(self.0.hold().remove_pool(now_ns.0, pool.0)?)
     }
@@ -206,10 +230,10 @@ impl Scheduler {
     #[pyo3(
         signature = (
             now_ns, batch, outcome, device_ns = Int(0), units = Int(0), retry_after_ns = Int(0),
-            retry = Vec::new(), failed = Int(0)
+            retry = Vec::new(), failed = Int(0), invalid = Int(0)
         ),
         text_signature = "($self, now_ns, batch, outcome, device_ns=0, units=0, \
-                          retry_after_ns=0, retry=(), failed=0)"
+                          retry_after_ns=0, retry=(), failed=0, invalid=0)"
     )]
     fn complete(
         &self,
@@ -221,6 +245,7 @@ impl Scheduler {
         retry_after_ns: Int,
         retry: Vec<Int>,
         failed: Int,
+        invalid: Int,
     ) -> PyResult<Vec<u64>> {
         let retry: Vec<u64> = retry.iter().filter_map(|t| u64::try_from(t.0).ok()).collect();
         let report = Report {
@@ -230,6 +255,7 @@ impl Scheduler {
             retry_after_ns: retry_after_ns.0,
             retry: &retry,
             failed: failed.0,
+            invalid: invalid.0,
         };
         Ok(self.0.hold().complete(now_ns.0, batch.0, &report)?)
     }

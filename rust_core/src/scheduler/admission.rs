@@ -163,7 +163,14 @@ impl Scheduler {
     }
 
     fn admit(&mut self, now_ns: i64, tenant: usize, key: u64, item: Item) -> Result<u64, Verdict> {
-        let request = Request { pool: key, item, state: State::Queued, attempts: 0 };
+        let request = Request {
+            pool: key,
+            item,
+            state: State::Queued,
+            attempts: 0,
+            failed_on: u64::MAX,
+            cases: Vec::new(),
+        };
         let entered = self.live.insert(request);
         let entered = entered.and_then(|ticket| Some((ticket, self.live.slot(ticket)?)));
         let Some((ticket, slot)) = entered else { return Err(no_capacity(signed(key))) };
