@@ -88,9 +88,12 @@ impl World {
                 self.offer(self.pools[pool], 10 + 10 * units, 1, 500, 1)?;
                 self.take(&Step::Form { pool })?;
                 self.now_ns += 19 * MS;
-                self.complete(0, 5, 0, 0, 0)?;
+                let id = nth(&self.executing, 0).unwrap_or(0);
+                let exact_ns = 18 * MS + 22_000 * (10 + 10 * units);
+                let report = Report { device_ns: exact_ns, ..Report::bare(BatchOutcome::Ok) };
+                self.finish_batch(id, &report)?;
             }
-            self.remove_replica(0)?;
+            self.add_replica(pool, limits)?;
         }
         Ok(())
     }
@@ -114,6 +117,7 @@ impl World {
                     self.check_batch(&batch, pool)?;
                 }
             }
+            Step::Look => self.look()?,
             Step::Complete { pick, outcome, retry, failed, device_ms } => {
                 self.complete(pick, outcome, retry, failed, device_ms)?;
             }
@@ -163,6 +167,20 @@ impl World {
         };
         prop_assert!(pool == -1 || known.pool == pool);
         prop_assert!(self.live.insert(ticket, known).is_none());
+        Ok(())
+    }
+
+    /// What a gateway's timer does: waits for the next event and asks again.
+    fn look(&mut self) -> Check {
+        let earliest = self.live.values().map(|known| known.deadline_ns).min();
+        if let Some(at_ns) = self.core.next_event_ns() {
+            if earliest.is_none_or(|deadline_ns| at_ns < deadline_ns) {
+                self.now_ns = self.now_ns.max(at_ns);
+            }
+        }
+        for pool in 0..self.pools.len() {
+            self.take(&Step::Form { pool })?;
+        }
         Ok(())
     }
 
