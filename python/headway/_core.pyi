@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from typing import Self, final
 
 __all__ = [
+    "Admission",
     "Batch",
     "BatchOutcome",
     "BatchReason",
@@ -21,6 +22,7 @@ __all__ = [
     "PeakEwma",
     "PoolStats",
     "QuantileHistogram",
+    "Reading",
     "RefusalReason",
     "ReplicaCondition",
     "ReplicaStats",
@@ -76,7 +78,67 @@ class RefusalReason:
     """Its deadline had passed on arrival."""
     NO_CAPACITY: RefusalReason
     """No replica of the pool is connected or connecting."""
+    LIMIT_REACHED: RefusalReason
+    """The pool has as many requests in hand as it may, less what is kept for higher classes."""
+    TENANT_QUEUE_FULL: RefusalReason
+    """The tenant has as much queued as it may."""
     def __int__(self) -> int: ...
+
+@final
+class Reading:
+    """What admission saw of the pool and the tenant, the request itself not counted.
+
+    Zeros where it was refused before that was looked at.
+    """
+
+    @property
+    def limit(self) -> int:
+        """Requests that the pool may have in hand; 0 for no limit."""
+    @property
+    def inflight(self) -> int:
+        """Requests that it had in hand."""
+    @property
+    def reserved(self) -> int:
+        """Requests of the limit kept free for higher classes."""
+    @property
+    def tenant_units(self) -> float:
+        """Units in the tenant's bucket; ``inf`` without a quota, negative in debt."""
+    @property
+    def tenant_queued(self) -> int:
+        """Requests that the tenant had queued."""
+    @property
+    def share_ratio(self) -> float:
+        """The tenant's recent device time over its weighted fair share; 1 is exactly that."""
+    @property
+    def weight_part(self) -> float:
+        """Part of its weight that the request kept, in [1/32, 1]."""
+    @property
+    def queued_requests(self) -> int: ...
+    @property
+    def queued_units(self) -> int: ...
+    @property
+    def executing_requests(self) -> int: ...
+    @property
+    def drain_ns(self) -> int:
+        """Time in which the fleet would have served all of that, and the request if admitted.
+
+        0 where it was refused for another reason than want of room.
+        """
+
+@final
+class Admission:
+    """A request that was taken in."""
+
+    @property
+    def ticket(self) -> int:
+        """Above 0."""
+    @property
+    def pool(self) -> int: ...
+    @property
+    def displaced(self) -> list[int]:
+        """Tickets that had to leave the queue for it; they have ended, refunded."""
+    @property
+    def reading(self) -> Reading: ...
 
 @final
 class Verdict:
@@ -100,6 +162,8 @@ class Verdict:
     @property
     def available(self) -> int:
         """What there was, in the unit of `needed`."""
+    @property
+    def reading(self) -> Reading: ...
 
 @final
 class BatchReason:
@@ -266,6 +330,18 @@ class PoolStats:
     @property
     def hedges_won(self) -> int:
         """Copies that answered first."""
+    @property
+    def limit(self) -> int:
+        """Requests that the pool may have in hand; 0 for no limit."""
+    @property
+    def limit_gradient(self) -> float:
+        """Factor on the limit in [0.5, 1]: below 1 while delays that nobody planned grow."""
+    @property
+    def inflight(self) -> tuple[int, int, int]:
+        """Requests queued and executing: critical, standard, sheddable."""
+    @property
+    def displaced(self) -> tuple[int, int, int]:
+        """Requests displaced from the queue by others so far, likewise."""
 
 @final
 class ReplicaStats:
@@ -313,15 +389,82 @@ class Scheduler:
     Raises ValueError for a bound below 1.
     """
 
-    def __new__(cls, *, seed: int, max_live: int = 65536, max_attempts: int = 3) -> Self: ...
+    def __new__(
+        cls,
+        *,
+        seed: int,
+        max_live: int = 65536,
+        max_attempts: int = 3,
+        max_tenants: int = 1048576,
+    ) -> Self: ...
 
     # -- registration: rare
-    def add_tenant(self, now_ns: int, *, units_per_s: float, burst_units: float) -> int:
-        """Adds a tenant with a token bucket, full at the start; ``inf`` for no limit."""
+    def add_tenant(
+        self,
+        now_ns: int,
+        *,
+        units_per_s: float,
+        burst_units: float,
+        largest_units: float | None = None,
+        weight: float = 1.0,
+        max_queued_requests: int = 0,
+        max_queued_units: int = 0,
+    ) -> int:
+        """Adds a tenant with a token bucket, full at the start.
+
+        At most `max_tenants` are known at once: a full table forgets the one that was idle
+        longest (nothing live, bucket full, nothing asked for of late), whose handle is then
+        unknown; adding it anew begins where it was. O(1).
+
+        Args:
+          units_per_s, burst_units: ``inf`` for no limit.
+          largest_units: a single request of up to so many passes a full bucket and leaves a
+            debt, where a quota is divided over gateways; default: the burst.
+          weight: part in the fair shares, from 1e-6 to 1e6.
+          max_queued_requests, max_queued_units: bounds on what it has queued; 0 for none.
+
+        Raises ValueError for terms out of range, and for a table of tenants none of which is idle.
+        """
     def set_tenant_quota(
-        self, now_ns: int, tenant: int, *, units_per_s: float, burst_units: float
+        self,
+        now_ns: int,
+        tenant: int,
+        *,
+        units_per_s: float,
+        burst_units: float,
+        largest_units: float | None = None,
+        weight: float = 1.0,
+        max_queued_requests: int = 0,
+        max_queued_units: int = 0,
     ) -> None:
-        """Changes a quota; what the bucket holds stays, up to the new burst."""
+        """Replaces a tenant's terms; what the bucket holds stays, up to the new burst."""
+    def set_fair_share(self, *, memory_ns: int) -> None:
+        """How long device time counts toward shares: after `memory_ns`, 1/e of it still does."""
+    def set_admission(
+        self,
+        pool: int,
+        *,
+        limit_initial: int,
+        limit_min: int,
+        limit_max: int,
+        reserved_critical: float = 0.0,
+        reserved_standard: float = 0.0,
+    ) -> None:
+        """Bounds the requests that a pool has in hand by a gradient limiter; new pools have none.
+
+        Args:
+          limit_initial, limit_min, limit_max: requests, rising from min to max; what the limiter
+            has learned stays, within the new bounds.
+          reserved_critical, reserved_standard: parts of the limit kept free for these classes
+            while they ask; sum at most 0.95.
+        """
+    def num_tenants(self) -> tuple[int, int]:
+        """Tenants that are known, and those of them that asked for something of late."""
+    def settle_charge(self, now_ns: int, tenant: int, taken: int, used: int) -> None:
+        """Replaces a `charge` of `taken` by the units `used`; a tenant forgotten since is ignored.
+
+        Beyond what the bucket holds it leaves a debt.
+        """
     def charge(self, now_ns: int, tenant: int, units: int) -> int:
         """Takes units for work that does not pass through the queues (a streamed output).
 
@@ -428,6 +571,21 @@ class Scheduler:
         lane: int,
         weight: float,
     ) -> int | Verdict:
+        """`admit`, where only the ticket (> 0) is wanted: simulations and tests."""
+    def admit(
+        self,
+        now_ns: int,
+        tenant: int,
+        model: int,
+        pool: int,
+        key_hash: int,
+        units: int,
+        rows: int,
+        deadline_ns: int,
+        priority: int,
+        lane: int,
+        weight: float,
+    ) -> Admission | Verdict:
         """Admits a request, or refuses it.
 
         Args:
@@ -437,8 +595,13 @@ class Scheduler:
           priority: 1 critical, 2 standard, 3 sheddable. lane: 1 interactive, 2 bulk.
           weight: value of the answer, > 0.
 
-        Returns: a ticket (> 0), now queued; or a `Verdict`. A refused request is charged
-        nothing. O(log n).
+        Returns: an `Admission`, now queued; or a `Verdict`. A refused request is charged
+        nothing; an admitted one its units, until `complete`, `cancel` or `expire` settles them.
+        Where there is no room, queued requests of a lower class, or of a tenant clearly further
+        over its fair share, are displaced before one is refused; their tickets have ended.
+        Under overload (something was shed or left the queue unserved in the last 2 s) a request
+        keeps 1/over**2 of its weight, at least 1/32, when its tenant had `over` times its fair
+        share of recent device time. O(log n).
         """
     def pool_of(self, ticket: int) -> int:
         """Pool of a live ticket; -1 if it is not live."""
@@ -458,6 +621,7 @@ class Scheduler:
         retry_after_ns: int = 0,
         retry: Sequence[int] = (),
         failed: int = 0,
+        used: Sequence[tuple[int, int]] = (),
         invalid: int = 0,
     ) -> list[int]:
         """Feeds back how a batch ended and frees its slot.
@@ -469,6 +633,9 @@ class Scheduler:
           retry: for OK, members without a valid result; they are queued again.
           failed: for OK, members that failed in the runtime; counted against the replica.
           invalid: for OK, members that were not executed by no fault of the replica; not counted.
+          used: for OK, (ticket, units) as counted for single members, prompt and output; members
+            that are not named pay their share of `units`, or their estimate. Tenants pay that
+            instead of the estimate; members that end without an answer pay nothing.
 
         OK ends all other members. BUSY queues all members again at their place. FAILED and LOST
         queue again those with attempts left. A member whose deadline is too near is not queued.

@@ -16,9 +16,11 @@ pub mod edf_policy;
 pub mod engine;
 pub mod error;
 pub mod ewma;
+pub mod fair;
 pub mod hash;
 pub mod hedge;
 pub mod histogram;
+pub mod limiter;
 pub mod median;
 pub mod p2c;
 pub mod quantile;
@@ -28,6 +30,7 @@ pub mod rng;
 pub mod scheduler;
 pub mod sim;
 pub mod slab;
+pub mod tenants;
 pub mod tree;
 
 #[cfg(feature = "python")]

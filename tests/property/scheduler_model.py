@@ -14,6 +14,7 @@ class PlainRequest:
     units: int
     rows: int
     deadline_ns: int
+    priority: int = 2
     batch: int = 0
     attempts: int = 0
 
@@ -67,6 +68,14 @@ class PlainScheduler:
         assert ticket not in self.live
         assert ticket not in self.ended, "a ticket came twice"
         self.live[ticket] = request
+
+    def displace(self, ticket: int, pool: int, priority: int) -> None:
+        """A queued request of a lower class leaves for another one."""
+        request = self.end(ticket)
+        assert (request.pool, request.batch) == (pool, 0)
+        assert request.priority > priority
+        waiting = [other.priority for other in self.queued(pool)]
+        assert request.priority >= max(waiting, default=0), "a lower class stayed"
 
     def end(self, ticket: int) -> PlainRequest:
         assert ticket not in self.ended, "ended twice"

@@ -93,7 +93,7 @@ class SchedulerMachine(RuleBasedStateMachine):
         weight: float,
     ) -> None:
         deadline = self.now + slack * MS
-        answer = self.core.offer(
+        answer = self.core.admit(
             self.now,
             self.tenant,
             self.model,
@@ -107,13 +107,18 @@ class SchedulerMachine(RuleBasedStateMachine):
             weight,
         )
         if not isinstance(answer, Verdict):
-            chosen = self.core.pool_of(answer)
+            chosen = self.core.pool_of(answer.ticket)
             assert pool in (-1, chosen)
+            assert chosen == answer.pool
+            full = len(self.plain.queued(chosen)) == self.plain.max_queued_requests
+            assert bool(answer.displaced) == (full or len(self.plain.live) == self.plain.max_live)
+            for ticket in answer.displaced:
+                self.plain.displace(ticket, chosen, priority)
             assert slack > 0
             assert self.plain.could_take(chosen, rows, units)
             assert len(self.plain.queued(chosen)) < self.plain.max_queued_requests
             assert len(self.plain.live) < self.plain.max_live
-            self.plain.admit(answer, PlainRequest(chosen, units, rows, deadline))
+            self.plain.admit(answer.ticket, PlainRequest(chosen, units, rows, deadline, priority))
             return
         assert pool in (-1, answer.pool)
         chosen, reason = answer.pool, answer.reason
@@ -125,8 +130,10 @@ class SchedulerMachine(RuleBasedStateMachine):
         elif reason == RefusalReason.QUEUE_FULL:
             assert len(self.plain.queued(chosen)) == self.plain.max_queued_requests
             assert answer.retry_after_ns >= MS
+            assert all(r.priority <= priority for r in self.plain.queued(chosen))
         elif reason == RefusalReason.OVERLOADED:
             assert len(self.plain.live) == self.plain.max_live
+            assert all(r.priority <= priority for r in self.plain.queued(chosen))
         elif reason == RefusalReason.DEADLINE_UNREACHABLE:
             assert answer.needed > answer.available == slack * MS
 

@@ -5,6 +5,7 @@ from typing import Annotated, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, SecretStr, field_validator, model_validator
 
+from headway.admission.settings import AdmissionSettings
 from headway.naming import NAME_PATTERN, Name
 
 MIB = 1 << 20
@@ -106,7 +107,8 @@ class TenantSettings(_Settings):
         default=1,
         gt=0,
         le=1000,
-        description="Value of its requests relative to other tenants', when there is too much.",
+        description="Its part of the device time relative to other tenants', when there is too "
+        "much.",
     )
     max_priority: Literal["critical", "standard", "sheddable"] = Field(
         default="critical",
@@ -207,6 +209,7 @@ class GatewaySettings(_Settings):
         description="Requests whose decisions are kept for ExplainRequest, the newest ones; 0 "
         "keeps none. About 1 KiB each, without their inputs.",
     )
+    admission: AdmissionSettings = AdmissionSettings()
     tenants: dict[Name, TenantSettings] = Field(default_factory=dict, max_length=100_000)
     models: dict[Name, ModelSettings] = Field(default_factory=dict, max_length=1024)
     default_model: Name | None = Field(

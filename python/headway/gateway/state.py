@@ -52,6 +52,7 @@ class StateReader:
         store: Callable[[], control_pb2.StoreState],
         rollouts: Callable[[], Sequence[tuple[RolloutRecord, Controller | None]]],
         fill_gauges: Callable[[Gauges], None],
+        num_gateways: Callable[[], int] = lambda: 1,
     ) -> None:
         """Reads nothing yet.
 
@@ -69,6 +70,7 @@ class StateReader:
         self._store = store
         self._rollouts = rollouts
         self._fill_gauges = fill_gauges
+        self._num_gateways = num_gateways
         self._started_wall_ns = wall_ns()
 
     def read(self) -> control_pb2.State:
@@ -106,6 +108,8 @@ class StateReader:
         """What a scrape wants to know."""
         read = Gauges()
         read.live = self._scheduler.num_live()
+        read.tenants = self._scheduler.num_tenants()
+        read.num_gateways = self._num_gateways()
         read.config_generation = self._generation()
         self._fill_gauges(read)
         for pool in self._sorted_pools():
@@ -114,6 +118,9 @@ class StateReader:
                 (pool.model.name, pool.version, stats.queued_requests, stats.queued_units)
             )
             read.resilience.append((pool.model.name, pool.version, stats))
+            read.classes.append(
+                (pool.model.name, pool.version, stats.limit, stats.inflight, stats.displaced)
+            )
         counts: dict[tuple[str, str, str], int] = {}
         for pool in self._sorted_pools():
             for state, _ in (*_CONDITIONS.values(), _EJECTED):
@@ -138,6 +145,8 @@ class StateReader:
             requests=self._metrics.outcomes(),
             transport=self._transport,
             store=self._store(),
+            active_tenants=self._scheduler.num_tenants()[1],
+            num_gateways=self._num_gateways(),
         )
 
     def _pool(self, pool: Pool) -> control_pb2.PoolState:
@@ -155,6 +164,10 @@ class StateReader:
                 num_observations=stats.cost_observations,
             ),
             ready=pool.num_ready > 0,
+            inflight_limit=stats.limit,
+            limit_gradient=stats.limit_gradient,
+            inflight=_class_counts(stats.inflight),
+            displaced=_class_counts(stats.displaced),
         )
         if stats.quantum_ns:
             state.quantum.CopyFrom(duration_from_ns(stats.quantum_ns))
@@ -192,6 +205,11 @@ class StateReader:
         if stats.latency_ns:
             state.latency.CopyFrom(duration_from_ns(stats.latency_ns))
         return state
+
+
+def _class_counts(counts: tuple[int, int, int]) -> control_pb2.ClassCounts:
+    critical, standard, sheddable = counts
+    return control_pb2.ClassCounts(critical=critical, standard=standard, sheddable=sheddable)
 
 
 def split_message(model: Model) -> control_pb2.TrafficSplit:

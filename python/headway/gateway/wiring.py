@@ -27,6 +27,7 @@ from typing import Any
 from prometheus_client import CollectorRegistry, GCCollector, PlatformCollector, ProcessCollector
 
 from headway._core import Scheduler
+from headway.admission.policy import AdmissionPolicy
 from headway.clock import Clock
 from headway.errors import InvalidRequest
 from headway.gateway import control_servicer, fleet_servicer, servicer
@@ -168,8 +169,10 @@ def wire(
         seed=seeds.seed("scheduler"),
         max_live=settings.max_live_requests,
         max_attempts=settings.max_attempts,
+        max_tenants=settings.admission.max_active_tenants,
     )
     set_resilience(scheduler, settings.resilience)
+    directory = Directory(scheduler, clock)
     metrics = GatewayMetrics(lambda: state.gauges())
     catalog = Catalog(settings, scheduler, metrics)
     token = settings.fleet_token
@@ -196,6 +199,7 @@ def wire(
         max_live=settings.max_live_requests,
         max_queued=settings.max_queued_requests,
         max_attempts=settings.max_attempts,
+        renew=directory.renew,
     )
     now_ns = clock.now_ns()
     path = RequestPath(
@@ -211,8 +215,9 @@ def wire(
         id_prefix=f"{gateway_id[-8:]}",
         margin_ns=int(settings.transport_margin_ms * _NS_PER_MS),
         learning_until_ns=now_ns + int(2 * settings.lease_seconds * _NS_PER_S),
+        renew=directory.renew,
     )
-    directory = Directory(scheduler, clock)
+    directory.set_policy(AdmissionPolicy(settings.admission))
     directory.configure(settings.tenants)
     store = Store(parse(url_of(settings.store)), timeout_s=settings.store.timeout_seconds)
     backlog = Backlog(store, settings.store.max_waiting_entries)
@@ -227,10 +232,7 @@ def wire(
     )
     control_store = _control_store(store, plane, backlog, clock, gateway_id)
     fleet.on_joined = control_store.on_joined
-    unlimited = float("inf")
-    shadow = Caller(
-        "shadow", scheduler.add_tenant(now_ns, units_per_s=unlimited, burst_units=unlimited)
-    )
+    shadow = directory.unlimited("shadow")
 
     def submit_copy(request: inference_pb2.InferRequest, remaining_s: float) -> Pending:
         copied = path.submit(request, shadow, remaining_s)
@@ -255,6 +257,7 @@ def wire(
     )
 
     def apply(fresh: GatewaySettings) -> None:
+        directory.set_policy(AdmissionPolicy(fresh.admission, directory.policy.num_gateways))
         directory.configure(fresh.tenants)
         catalog.configure(fresh)
         path.configure(margin_ns=int(fresh.transport_margin_ms * _NS_PER_MS))
@@ -307,7 +310,7 @@ def wire(
         state=state,
         health=health,
         registry=registry,
-        authenticate=_authenticator(settings, scheduler, clock, directory, control_store),
+        authenticate=_authenticator(settings, clock, directory, control_store),
         clock=clock,
         directory=directory,
         plane=plane,
@@ -386,15 +389,12 @@ def _join(
 
 def _authenticator(
     settings: GatewaySettings,
-    scheduler: Scheduler,
     clock: Clock,
     directory: Directory,
     store: ControlStore,
 ) -> Authenticator:
     if settings.insecure_no_auth:
-        unlimited = float("inf")
-        handle = scheduler.add_tenant(clock.now_ns(), units_per_s=unlimited, burst_units=unlimited)
-        return OpenAuthenticator(Caller(ANONYMOUS, handle, role=ROLES["admin"]))
+        return OpenAuthenticator(directory.unlimited(ANONYMOUS, role=ROLES["admin"]))
     return KeyAuthenticator(
         directory.valid, control_servicer.REQUIRED_ROLE, clock, complete=store.complete
     )

@@ -15,6 +15,8 @@ pub enum RefusalReason {
     DeadlineUnreachable = 6,
     DeadlineExpired = 7,
     NoCapacity = 8,
+    LimitReached = 9,
+    TenantQueueFull = 10,
 }
 
 impl From<scheduler::RefusalReason> for RefusalReason {
@@ -29,6 +31,8 @@ impl From<scheduler::RefusalReason> for RefusalReason {
             Core::DeadlineUnreachable => Self::DeadlineUnreachable,
             Core::DeadlineExpired => Self::DeadlineExpired,
             Core::NoCapacity => Self::NoCapacity,
+            Core::LimitReached => Self::LimitReached,
+            Core::TenantQueueFull => Self::TenantQueueFull,
         }
     }
 }

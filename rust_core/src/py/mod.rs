@@ -57,7 +57,7 @@ mod core {
     #[pymodule_export]
     use super::trace::Trace;
     #[pymodule_export]
-    use super::verdict::Verdict;
+    use super::verdict::{Admission, Reading, Verdict};
 
     #[pymodule_export]
     #[allow(non_upper_case_globals)] // Python's name

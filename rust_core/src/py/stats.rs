@@ -25,6 +25,10 @@ pub struct PoolStats {
     retries_refused: u64,
     hedges_sent: u64,
     hedges_won: u64,
+    limit: u64,
+    limit_gradient: f64,
+    inflight: (u64, u64, u64),
+    displaced: (u64, u64, u64),
 }
 
 impl From<scheduler::PoolStats> for PoolStats {
@@ -48,6 +52,10 @@ impl From<scheduler::PoolStats> for PoolStats {
             retries_refused: stats.retries_refused,
             hedges_sent: stats.hedges_sent,
             hedges_won: stats.hedges_won,
+            limit: stats.limit,
+            limit_gradient: stats.limit_gradient,
+            inflight: stats.inflight.into(),
+            displaced: stats.displaced.into(),
         }
     }
 }

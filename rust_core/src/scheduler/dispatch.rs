@@ -228,6 +228,7 @@ impl Scheduler {
             live: batch.tickets.len(),
             units: batch.units,
             predicted_ns: plan.predicted_ns,
+            planned_ns: plan.ready_ns.saturating_add(plan.predicted_ns).saturating_sub(now_ns),
             to_idle,
             ready_ns: plan.ready_ns,
             twin: hedge_of,
@@ -245,6 +246,8 @@ impl Scheduler {
         request.attempts += 1;
         let (item, attempts, pool) = (request.item, request.attempts, request.pool);
         let earned = if attempts == 1 { self.resilience.retry_share } else { 0.0 };
+        let tenant = request.charge.tenant;
+        self.count_dequeued(tenant, item.units);
         if let Some(pool) = self.pool_mut(pool) {
             pool.retries.earn(earned);
             pool.count_out(&item);

@@ -72,6 +72,7 @@ impl Scheduler {
             }
         }
         self.close_cases(&request.cases);
+        self.settle(&request);
         Some(ended)
     }
 
@@ -94,6 +95,8 @@ impl Scheduler {
         request.state = State::Queued;
         pool.executing_requests -= 1;
         pool.enqueue(now_ns, slot, &request.item);
+        let (tenant, units) = (request.charge.tenant, request.item.units);
+        self.count_queued(tenant, units);
         true
     }
 }

@@ -25,6 +25,9 @@ impl Scheduler {
         if let Some(twin) = dispatch.twin.and_then(|twin| self.dispatches.get_mut(&twin)) {
             twin.twin = None;
         }
+        if !dispatch.is_hedge {
+            self.learn_congestion(now_ns, &dispatch, report);
+        }
         if let Some(pool) = self.pool_mut(dispatch.pool) {
             pool.executing_batches -= 1;
             if report.outcome != BatchOutcome::Busy {
@@ -160,6 +163,7 @@ impl Scheduler {
                 report.outcome == BatchOutcome::Ok && retry.binary_search(&ticket).is_err();
             if is_answered {
                 self.credit(slot);
+                self.note_used(slot, dispatch, report);
                 self.end_member(slot, twin);
             } else if let Some(batch) = twin {
                 // The other copy goes on, and this one's end is not the request's.
@@ -167,6 +171,7 @@ impl Scheduler {
                     request.state = State::Executing { batch };
                 }
             } else if !self.try_again(now_ns, slot, dispatch, report.outcome) {
+                self.note_unused(slot);
                 self.finish(slot);
                 without_answer.push(ticket);
             }

@@ -5,6 +5,7 @@
 mod admission;
 mod blame;
 mod dispatch;
+mod displace;
 mod ending;
 mod envelope;
 mod feedback;
@@ -16,28 +17,33 @@ mod registry;
 mod replica;
 mod resilience;
 mod speed;
+mod tenancy;
 mod types;
 mod wake;
 
 use std::collections::BTreeMap;
 
 use crate::batch::Item;
-use crate::bucket::TokenBucket;
 use crate::check;
 use crate::deadline::DeadlineHeap;
 use crate::error::CoreError;
 use crate::rng::Rng;
 use crate::slab::{Slab, MAX_SLOTS};
+use crate::tenants::TenantTable;
 
 use blame::Case;
 use pool::Pool;
 use replica::{Replica, Share};
+use tenancy::Charge;
 
 pub use resilience::Resilience;
 pub use types::{
-    Batch, BatchOutcome, Condition, Ended, Offer, PoolStats, RefusalReason, ReplicaLimits,
-    ReplicaStats, Report, Verdict,
+    Admission, AdmissionSettings, Batch, BatchOutcome, Condition, Ended, Offer, PoolStats, Reading,
+    RefusalReason, ReplicaLimits, ReplicaStats, Report, Verdict,
 };
+
+/// Tenants with a state of their own, unless `limit_tenants` says otherwise: about 200 MB at most.
+const DEFAULT_MAX_TENANTS: usize = 1 << 20;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum State {
@@ -55,6 +61,7 @@ struct Request {
     failed_on: u64,
     /// Failed batches it was in, whose blame is open.
     cases: Vec<u64>,
+    charge: Charge,
 }
 
 #[derive(Debug)]
@@ -67,6 +74,8 @@ struct Dispatch {
     live: usize,
     units: u64,
     predicted_ns: i64,
+    /// From dispatch to answer, as planned: the wait behind other batches, device and handoff.
+    planned_ns: i64,
     /// True if the replica had nothing else in hand, so that the wait was all handoff.
     to_idle: bool,
     /// When the device should have begun it, handoff included.
@@ -93,7 +102,7 @@ pub struct Scheduler {
     now_ns: i64,
     rng: Rng,
     max_attempts: u32,
-    tenants: Vec<TokenBucket>,
+    tenants: TenantTable,
     models: Vec<Model>,
     pools: Slab<Pool>,
     replicas: Slab<Replica>,
@@ -121,7 +130,7 @@ impl Scheduler {
             now_ns: i64::MIN,
             rng: Rng::new(seed),
             max_attempts: u32::try_from(max_attempts).unwrap_or(u32::MAX),
-            tenants: Vec::new(),
+            tenants: TenantTable::new(DEFAULT_MAX_TENANTS),
             models: Vec::new(),
             pools: Slab::new(MAX_SLOTS, 0),
             replicas: Slab::new(MAX_SLOTS, 0),
@@ -145,6 +154,13 @@ impl Scheduler {
 
     fn pool_slot(&self, handle: i64) -> Result<u32, CoreError> {
         slot_of(&self.pools, "pool", handle)
+    }
+
+    fn tenant_slot(&self, handle: i64) -> Result<u32, CoreError> {
+        u64::try_from(handle)
+            .ok()
+            .and_then(|key| self.tenants.slot(key))
+            .ok_or(CoreError::UnknownHandle { kind: "tenant", handle })
     }
 
     fn replica_slot(&self, handle: i64) -> Result<u32, CoreError> {

@@ -6,13 +6,16 @@ use crate::breaker::{BreakerState, Outcomes};
 use crate::check::to_ns;
 use crate::cost::{Affine, CostModel};
 use crate::hedge::HedgeBook;
+use crate::limiter::GradientLimiter;
 use crate::p2c::EligibleIndex;
 use crate::retry::RetryBudget;
 use crate::tree::OrderTree;
 
+use super::displace::Displaceable;
 use super::envelope::Envelope;
 use super::replica::{Replica, Share};
 use super::speed::STEPS;
+use super::tenancy::Classes;
 
 /// Share of batches that stay within the device time by which deadlines are judged.
 ///
@@ -51,6 +54,11 @@ pub(super) struct Pool {
     pub queued: Backlog,
     pub executing_batches: u64,
     pub executing_requests: u64,
+    pub limiter: Option<GradientLimiter>,
+    /// Parts of the limit kept for critical and standard requests.
+    pub reserved: [f64; 2],
+    pub classes: Classes,
+    pub displaceable: Displaceable,
     pub num_replicas: usize,
     pub eligible: EligibleIndex,
     /// Eligible replicas by speed.
@@ -96,6 +104,10 @@ impl Pool {
             queued: Backlog::default(),
             executing_batches: 0,
             executing_requests: 0,
+            limiter: None,
+            reserved: [0.0; 2],
+            classes: Classes::default(),
+            displaceable: Displaceable::default(),
             num_replicas: 0,
             eligible: EligibleIndex::new(),
             eligible_speeds: BTreeSet::new(),

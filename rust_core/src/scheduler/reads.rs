@@ -1,6 +1,7 @@
 //! Questions that change nothing.
 use crate::check::to_ns;
 use crate::error::CoreError;
+use crate::limiter::GradientLimiter;
 
 use super::pool::{Pool, PROBE_INTERVAL_NS};
 use super::replica::Replica;
@@ -79,6 +80,10 @@ impl Scheduler {
             retries_refused: pool.retries.refused(),
             hedges_sent: pool.hedges.counts().0,
             hedges_won: pool.hedges.counts().1,
+            limit: pool.limiter.as_ref().map_or(0, GradientLimiter::limit),
+            limit_gradient: pool.limiter.as_ref().map_or(1.0, GradientLimiter::gradient),
+            inflight: pool.classes.inflight,
+            displaced: pool.classes.displaced,
         })
     }
 

@@ -3,6 +3,7 @@ use crate::batch::{BatchReason, Lane, Limits, Priority};
 use crate::breaker::BreakerState;
 use crate::check;
 use crate::error::CoreError;
+use crate::limiter::LimiterSettings;
 
 /// A request at the door, as the caller gave it.
 #[derive(Debug, Clone, Copy)]
@@ -91,10 +92,78 @@ pub enum RefusalReason {
     DeadlineExpired = 7,
     /// No replica is connected or connecting.
     NoCapacity = 8,
+    /// The pool has as many requests in hand as it may, less what is kept for higher classes.
+    LimitReached = 9,
+    /// The tenant has as much queued as it may.
+    TenantQueueFull = 10,
+}
+
+/// What admission saw of a pool and a tenant, this request not yet counted in.
+#[derive(Debug, Clone, Copy, PartialEq, Default)]
+pub struct Reading {
+    /// Requests that the pool may have in hand; 0 for no limit.
+    pub limit: u64,
+    /// Requests that it had in hand.
+    pub inflight: u64,
+    /// Of them, kept free for higher classes.
+    pub reserved: u64,
+    /// Units that the tenant's bucket held; infinite without a quota, negative in debt.
+    pub tenant_units: f64,
+    /// Requests that the tenant had queued.
+    pub tenant_queued: u64,
+    /// The tenant's recent device time over its weighted fair share.
+    pub share_ratio: f64,
+    /// Part of its weight that the request kept: below 1 under overload and beyond the share.
+    pub weight_part: f64,
+    /// Requests queued in the pool.
+    pub queued_requests: u64,
+    /// Their units.
+    pub queued_units: u64,
+    /// Requests executing.
+    pub executing_requests: u64,
+    /// Time in which the fleet would serve all of that, and the request if it was taken in; 0
+    /// where it was refused for another reason than want of room.
+    pub drain_ns: i64,
+}
+
+/// A request that was taken in.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Admission {
+    /// Its name from here on.
+    pub ticket: u64,
+    /// Where it is queued.
+    pub pool: u64,
+    /// Tickets of those that had to leave the queue for it; they have ended.
+    pub displaced: Vec<u64>,
+    /// What admission saw.
+    pub reading: Reading,
+}
+
+/// How many requests a pool may have in hand, and what part of it is kept for whom.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct AdmissionSettings {
+    /// Bounds of the limit.
+    pub limit: LimiterSettings,
+    /// Parts of the limit kept for critical and for standard requests, in [0, 1], sum below 1.
+    pub reserved: [f64; 2],
+}
+
+impl AdmissionSettings {
+    pub(super) fn check(&self) -> Result<(), CoreError> {
+        self.limit.check()?;
+        let [critical, standard] = self.reserved;
+        check::ratio("reserved_critical", critical)?;
+        check::ratio("reserved_standard", standard)?;
+        if critical + standard > 0.95 {
+            let expected = "at most 0.95 together with reserved_critical";
+            return Err(CoreError::argument("reserved_standard", standard, expected));
+        }
+        Ok(())
+    }
 }
 
 /// A refusal and the numbers behind it.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Verdict {
     /// Why.
     pub reason: RefusalReason,
@@ -106,6 +175,8 @@ pub struct Verdict {
     pub needed: i64,
     /// What there was.
     pub available: i64,
+    /// What admission saw.
+    pub reading: Reading,
 }
 
 /// How the execution of a batch ended.
@@ -221,6 +292,8 @@ pub struct Report<'a> {
     pub failed: i64,
     /// For Ok: members that were not executed, by no fault of the replica.
     pub invalid: i64,
+    /// For Ok: units used by single members, prompt and output, by rising ticket.
+    pub used: &'a [(u64, u64)],
 }
 
 impl Report<'_> {
@@ -235,6 +308,7 @@ impl Report<'_> {
             retry: &[],
             failed: 0,
             invalid: 0,
+            used: &[],
         }
     }
 }
@@ -289,6 +363,14 @@ pub struct PoolStats {
     pub hedges_sent: u64,
     /// Second copies that answered first.
     pub hedges_won: u64,
+    /// Requests that it may have in hand; 0 for no limit.
+    pub limit: u64,
+    /// Factor on the limit: below 1 while unplanned delays grow.
+    pub limit_gradient: f64,
+    /// Requests queued and executing: critical, standard, sheddable.
+    pub inflight: [u64; 3],
+    /// Requests displaced from the queue, likewise.
+    pub displaced: [u64; 3],
 }
 
 /// A replica at a glance.
