@@ -108,8 +108,14 @@ class Dispatcher:
         pools, self._dirty = sorted(self._dirty), set()
         now_ns = self._clock.now_ns()
         for pool in pools:
-            while (batch := self._scheduler.form_batch(now_ns, pool)) is not None:
+            batch = self._scheduler.form_batch(now_ns, pool)
+            if batch is None:
+                if (at_ns := self._scheduler.look_at_ns(pool)) is not None:
+                    self.look_at(at_ns)
+                continue
+            while batch is not None:
                 self._send(now_ns, batch)
+                batch = self._scheduler.form_batch(now_ns, pool)
 
     def _send(self, now_ns: int, batch: Batch) -> None:
         replica = self._replica_of(batch.replica)

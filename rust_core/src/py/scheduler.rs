@@ -399,6 +399,10 @@ impl Scheduler {
         self.0.hold().next_event_ns()
     }
 
+    fn look_at_ns(&self, pool: Int) -> PyResult<Option<i64>> {
+        Ok(self.0.hold().look_at_ns(pool.0)?)
+    }
+
     fn drain_ns(&self, pool: Int) -> PyResult<i64> {
         Ok(self.0.hold().drain_ns(pool.0)?)
     }

@@ -217,7 +217,7 @@ impl Scheduler {
             queue.hedge_due.insert((at_ns, batch.id));
         }
         self.recount(plan.replica);
-        let opens_ns = self.replicas.at(plan.replica)?.counted.pipe_turns_at_ns;
+        let opens_ns = self.pools.at(pool)?.next_pipe_ns();
         batch.look_at_ns = opens_ns.into_iter().chain(hedge_at_ns).min().unwrap_or(0);
         batch.is_pipelined = !to_idle;
         let dispatch = Dispatch {

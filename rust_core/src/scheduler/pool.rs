@@ -282,6 +282,11 @@ impl Pool {
         !self.capacity_speeds.is_empty()
     }
 
+    /// When a replica is about to be free; None with nothing queued for it.
+    pub(super) fn next_pipe_ns(&self) -> Option<i64> {
+        self.pipes.first().filter(|_| self.queued.requests > 0).map(|pipe| pipe.0)
+    }
+
     /// The fastest replica that is or will be able to take batches.
     pub(super) fn fastest(&self) -> Option<u32> {
         self.capacity_speeds.last().map(|&(_, slot)| slot)

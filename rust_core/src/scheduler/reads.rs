@@ -46,6 +46,15 @@ impl Scheduler {
         deadline.into_iter().chain(awaited).min()
     }
 
+    /// When `form_batch` should be asked again for what is queued; None if another call must come
+    /// first. O(log n).
+    ///
+    /// # Errors
+    /// An unknown pool.
+    pub fn look_at_ns(&self, pool: i64) -> Result<Option<i64>, CoreError> {
+        Ok(self.pool_at(pool)?.next_pipe_ns())
+    }
+
     /// Time in which the fleet would serve all that is queued and executing in a pool.
     ///
     /// # Errors
@@ -129,7 +138,7 @@ impl Scheduler {
 
 /// When a replica is about to be free, and when the next batch is late enough for a copy.
 fn looks_ns(pool: &Pool, now_ns: i64) -> [Option<i64>; 2] {
-    let pipe_ns = pool.pipes.first().map(|pipe| pipe.0);
+    let pipe_ns = pool.next_pipe_ns();
     let late_ns = pool.hedge_due.range((now_ns.saturating_add(1), 0)..).next().map(|due| due.0);
     [pipe_ns, late_ns]
 }

@@ -33,11 +33,15 @@ def test_it_leaves_one_handoff_before_the_replica_is_free() -> None:
     fleet = pipelining_fleet()
     first = running(fleet)
     free_at = fleet.now + HANDOFF + exact_ns(100)
-    assert first.look_at_ns == free_at - HANDOFF - TIMER
+    assert first.look_at_ns == 0, "nothing is queued that would wait for it"
     fleet.ticket(slack=FAR)
     assert fleet.form() is None
-    assert fleet.core.next_event_ns() == first.look_at_ns
-    fleet.now = first.look_at_ns
+    leaves_at = free_at - HANDOFF - TIMER
+    assert fleet.core.look_at_ns(fleet.pool) == leaves_at
+    assert fleet.core.next_event_ns() == leaves_at
+    fleet.now = leaves_at - 1
+    assert fleet.form() is None
+    fleet.now = leaves_at
     second = fleet.batch()
     assert second.is_pipelined
     assert second.replica == first.replica
@@ -50,8 +54,9 @@ def test_handoff_is_charged_only_where_it_leaves_the_device_idle() -> None:
     assert fleet.core.replica_stats(0).handoff_ns == HANDOFF
     start = fleet.now
     first = running(fleet)
+    assert first.look_at_ns == 0
     assert first.slack_ns == [FAR - HANDOFF - exact_ns(100)]
-    fleet.now = first.look_at_ns
+    fleet.now += exact_ns(100) - TIMER
     ticket_at = fleet.now
     fleet.ticket(slack=FAR)
     second = fleet.batch()
@@ -64,7 +69,7 @@ def test_waiting_behind_another_batch_is_neither_latency_nor_handoff() -> None:
     fleet = pipelining_fleet()
     before = fleet.core.replica_stats(0)
     first = running(fleet)
-    fleet.now = first.look_at_ns
+    fleet.now += exact_ns(100) - TIMER
     fleet.ticket(slack=FAR)
     second = fleet.batch()
     fleet.now += HANDOFF + TIMER
