@@ -143,6 +143,7 @@ class Dispatcher:
             result.units,
             retry=unanswered,
             failed=len(failed),
+            used=_used(items),
         )
         self._learn(flight, result)
         for item in items:
@@ -283,6 +284,12 @@ def _match(
             del missing[item.item_id]
             items.append(item)
     return items, list(missing)
+
+
+def _used(items: Iterable[worker_pb2.ItemResult]) -> list[tuple[int, int]]:
+    """Units of the members that a worker counted, prompt and output: what their tenants pay."""
+    counted = [(item.item_id, item.usage) for item in items if item.HasField("usage")]
+    return [(ticket, used.prompt_units + used.output_units) for ticket, used in counted]
 
 
 def _complete(item: worker_pb2.ItemResult) -> bool:
