@@ -21,6 +21,7 @@ the loop in gateway.rollouts judges them, and its splits take the way of all cha
 """
 
 import asyncio
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -229,7 +230,11 @@ def wire(
         gateway_id=gateway_id,
         wants_first_key=not settings.insecure_no_auth and not settings.tenants,
     )
-    control_store = _control_store(store, plane, backlog, clock, gateway_id)
+
+    def divide_quotas(num_gateways: int) -> None:
+        directory.set_policy(AdmissionPolicy(directory.policy.settings, num_gateways))
+
+    control_store = _control_store(store, plane, backlog, clock, gateway_id, divide_quotas)
     fleet.on_joined = control_store.on_joined
     shadow = directory.unlimited("shadow")
 
@@ -286,6 +291,7 @@ def wire(
         store=control_store.describe,
         rollouts=rollouts.active,
         fill_gauges=fill_gauges,
+        num_gateways=lambda: directory.policy.num_gateways,
     )
     feed = StateFeed(state.read, clock, max_watchers=settings.max_watchers)
     health = Health()
@@ -321,7 +327,12 @@ def wire(
 
 
 def _control_store(
-    store: Store, plane: ControlPlane, backlog: Backlog, clock: Clock, gateway_id: str
+    store: Store,
+    plane: ControlPlane,
+    backlog: Backlog,
+    clock: Clock,
+    gateway_id: str,
+    on_census: Callable[[int], None],
 ) -> ControlStore:
     async def on_up() -> None:
         await backlog.flush()
@@ -329,7 +340,16 @@ def _control_store(
     follower = Follower(store, clock, prepare=plane.prepare, apply=plane.apply, on_up=on_up)
     plane.follower = follower
     election = Election(leader_lock(store.address), clock)
-    return ControlStore(store, plane, follower, election, backlog, clock, gateway_id=gateway_id)
+    return ControlStore(
+        store,
+        plane,
+        follower,
+        election,
+        backlog,
+        clock,
+        gateway_id=gateway_id,
+        on_census=on_census,
+    )
 
 
 def _join(
