@@ -55,12 +55,28 @@ class Dispatcher:
         live: dict[int, Pending],
         replica_of: Callable[[int], Replica],
         call_soon: Callable[[Callable[[], None]], object],
+        *,
+        max_batch_bytes: int,
+        max_message_bytes: int,
     ) -> None:
+        """Sends nothing yet.
+
+        Args:
+          scheduler: forms batches.
+          clock: time.
+          live: requests by ticket.
+          replica_of: by the scheduler's handle.
+          call_soon: runs something at the end of this turn of the event loop.
+          max_batch_bytes: inputs of a batch together; a larger message would end the session.
+          max_message_bytes: output of a request; a larger one would not reach its caller.
+        """
         self._scheduler = scheduler
         self._clock = clock
         self._live = live
         self._replica_of = replica_of
         self._call_soon = call_soon
+        self._max_batch_bytes = max_batch_bytes
+        self._max_message_bytes = max_message_bytes
         self._flights: dict[int, Flight] = {}
         self._dirty: set[int] = set()
         self._pump_scheduled = False
@@ -94,6 +110,7 @@ class Dispatcher:
             predicted_device_ns=batch.predicted_ns,
         )
         members: dict[int, Pending] = {}
+        num_bytes = 0
         queued = batch.queued_ns
         rival = batch.other_replica
         other = self._replica_of(rival).name if rival >= 0 else ""
@@ -105,7 +122,11 @@ class Dispatcher:
             pending.queued_ns, pending.slack_ns, pending.attempts = waited, slack, attempts
             pending.record.attempts.append((trace, waited, slack))
             members[ticket] = pending
-            _add_item(execute, pending, now_ns)
+            size = pending.request.ByteSize()
+            # Who does not fit counts as left out by the worker: back to the queue, for the next.
+            if num_bytes == 0 or num_bytes + size <= self._max_batch_bytes:
+                num_bytes += size
+                _add_item(execute, pending, now_ns)
         reason = int(batch.reason)
         info = inference_pb2.BatchInfo(
             id=batch.id,
@@ -213,6 +234,10 @@ class Dispatcher:
         if pending is None:
             return
         if item.status == _OK:
+            size = item.output.ByteSize()
+            if size > self._max_message_bytes:
+                pending.fail(now_ns, _too_large(size, self._max_message_bytes))
+                return
             pending.answer(now_ns, _response(flight, pending, item, result.device_ns, now_ns))
         else:
             pending.fail(now_ns, _member_error(item, flight.replica.name))
@@ -321,6 +346,14 @@ def _response(
         usage=item.usage,
         timings=timings,
         batch=flight.info,
+    )
+
+
+def _too_large(size: int, limit: int) -> errors.MessageTooLarge:
+    return errors.MessageTooLarge(
+        f"the output has {size} bytes and the gateway sends at most {limit}; ask for fewer rows, "
+        "or raise gateway.max_message_bytes",
+        metadata={"size_bytes": str(size), "limit_bytes": str(limit)},
     )
 
 

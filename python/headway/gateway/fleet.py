@@ -10,6 +10,7 @@ from headway.errors import FailedPrecondition, InvalidRequest, NotFound
 from headway.gateway.catalog import Catalog, Pool
 from headway.gateway.replica import Replica, Worker
 from headway.gateway.session import WorkerSession
+from headway.rpc import channels
 from headway.v1 import fleet_pb2, types_pb2, worker_pb2
 
 _log = logging.getLogger(__name__)
@@ -39,7 +40,7 @@ class Fleet:
         greeting: worker_pb2.GatewayGreeting,
         lease_ns: int,
         max_workers: int,
-        max_message_bytes: int,
+        open_channel: Callable[[str], channels.aio.Channel],
     ) -> None:
         self._scheduler = scheduler
         self._catalog = catalog
@@ -48,7 +49,7 @@ class Fleet:
         self._greeting = greeting
         self._lease_ns = lease_ns
         self._max_workers = max_workers
-        self._max_message_bytes = max_message_bytes
+        self._open_channel = open_channel
         self.workers: dict[str, Worker] = {}
         self.replicas: dict[int, Replica] = {}
         self._by_lease: dict[str, Worker] = {}
@@ -215,7 +216,7 @@ class Fleet:
             self,
             clock=self._clock,
             rng=self._rng,
-            max_message_bytes=self._max_message_bytes,
+            open_channel=self._open_channel,
         )
         worker = Worker(
             worker_id=request.worker_id,

@@ -51,7 +51,7 @@ class WorkerSession:
         *,
         clock: Clock,
         rng: _core.Rng,
-        max_message_bytes: int,
+        open_channel: Callable[[str], channels.aio.Channel],
     ) -> None:
         self.address = address
         self.up = False
@@ -59,7 +59,7 @@ class WorkerSession:
         self._listener = listener
         self._clock = clock
         self._rng = rng
-        self._max_message_bytes = max_message_bytes
+        self._open_channel = open_channel
         self._outgoing: deque[worker_pb2.SessionRequest] = deque()
         self._wake: asyncio.Future[None] | None = None
         self._task: asyncio.Task[None] | None = None
@@ -106,8 +106,8 @@ class WorkerSession:
 
     async def _converse(self) -> bool:
         """One life of the stream; True if the worker greeted."""
-        channel = channels.insecure_channel(self.address, max_message_bytes=self._max_message_bytes)
-        async with channel:
+        # Opened anew each time, so that it shows the certificate that is then in force.
+        async with self._open_channel(self.address) as channel:
             call = worker_pb2_grpc.WorkerServiceStub(channel).Session()
             try:
                 await call.write(worker_pb2.SessionRequest(greeting=self._greeting))

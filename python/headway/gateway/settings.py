@@ -6,7 +6,9 @@ from typing import Annotated, Literal
 from pydantic import BaseModel, ConfigDict, Field, SecretStr, field_validator, model_validator
 
 from headway.admission.settings import AdmissionSettings
+from headway.limits import ConnectionLimits, check_transport
 from headway.naming import NAME_PATTERN, Name
+from headway.tls.settings import GatewayTlsSettings
 
 MIB = 1 << 20
 
@@ -161,7 +163,11 @@ class GatewaySettings(_Settings):
     fleet_token: SecretStr | None = Field(
         default=None,
         description="Secret that workers show to register and gateways show to workers. Required "
-        "unless insecure_no_auth.",
+        "unless certificates prove who is a worker (tls.fleet_name) or insecure_no_auth is set.",
+    )
+    tls: GatewayTlsSettings | None = Field(
+        default=None,
+        description="Certificates. Default: none, all ports speak plaintext.",
     )
     store: StoreSettings = StoreSettings()
     max_watchers: int = Field(
@@ -225,11 +231,18 @@ class GatewaySettings(_Settings):
         default=64 * MIB,
         ge=1024,
         le=2_000_000_000,
-        description="Largest message taken or sent. 64 MiB holds a batch of images; gRPC's own "
-        "default of 4 MiB does not.",
+        description="Largest message taken from or sent to callers. 64 MiB holds a batch of "
+        "images; gRPC's own default of 4 MiB does not.",
     )
-    max_concurrent_streams: int = Field(
-        default=4096, ge=1, le=1_000_000, description="Calls at once on one connection."
+    max_batch_bytes: int = Field(
+        default=512 * MIB,
+        ge=1024,
+        le=2_000_000_000,
+        description="Largest batch sent to a worker, or answer taken from one. At least "
+        "max_message_bytes; 512 MiB: eight of the largest requests.",
+    )
+    limits: ConnectionLimits = Field(
+        default=ConnectionLimits(), description="Bounds of connections, on data and control port."
     )
     max_inflight_per_stream: int = Field(
         default=1024,
@@ -270,9 +283,29 @@ class GatewaySettings(_Settings):
     def _closed_by_default(self) -> "GatewaySettings":
         if self.insecure_no_auth:
             return self
-        if self.fleet_token is None:
+        if self.fleet_token is None and not (self.tls and self.tls.proves_workers):
             raise ValueError(
                 "fleet_token is not set: workers could not register; set fleet_token "
-                "(HEADWAY_GATEWAY__FLEET_TOKEN), or insecure_no_auth for a trial on loopback"
+                '(HEADWAY_GATEWAY__FLEET_TOKEN), or tls.fleet_name with "control" in '
+                "tls.client_certs, or insecure_no_auth for a trial on loopback"
+            )
+        return self
+
+    @model_validator(mode="after")
+    def _transport_can_do_it(self) -> "GatewaySettings":
+        if self.transport == "native" and self.tls is not None and "data" in self.tls.ports:
+            raise ValueError(
+                'transport is "native", which has no TLS; set transport = "grpcio", or leave '
+                '"data" out of tls.ports and end TLS in front of the data port'
+            )
+        check_transport(self.transport, self.limits)
+        return self
+
+    @model_validator(mode="after")
+    def _batches_hold_a_request(self) -> "GatewaySettings":
+        if self.max_batch_bytes < self.max_message_bytes:
+            raise ValueError(
+                f"max_batch_bytes is {self.max_batch_bytes}, less than max_message_bytes "
+                f"({self.max_message_bytes}): the largest request would fit into no batch"
             )
         return self

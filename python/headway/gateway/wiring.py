@@ -29,7 +29,7 @@ from prometheus_client import CollectorRegistry, GCCollector, PlatformCollector,
 
 from headway._core import Scheduler
 from headway.admission.policy import AdmissionPolicy
-from headway.clock import Clock
+from headway.clock import Clock, wall_ns
 from headway.errors import InvalidRequest
 from headway.gateway import control_servicer, fleet_servicer, servicer
 from headway.gateway.authentication import ROLES, KeyAuthenticator, OpenAuthenticator
@@ -52,8 +52,11 @@ from headway.gateway.state_feed import StateFeed
 from headway.gateway.stream_request import PendingStream
 from headway.gateway.streaming import StreamDispatcher
 from headway.rng import SeedTree
+from headway.rpc.channels import open_channel
 from headway.rpc.interceptors import Authenticator, Caller, guard
+from headway.rpc.peers import PeerStreams
 from headway.rpc.server import Health
+from headway.rpc.tls import ProcessTls
 from headway.store.backlog import Backlog
 from headway.store.election import Election, leader_lock
 from headway.store.engine import parse
@@ -61,6 +64,7 @@ from headway.store.follow import Follower
 from headway.store.store import Store
 from headway.telemetry.gateway import GatewayMetrics, Gauges
 from headway.telemetry.logging import set_level
+from headway.telemetry.tls import TlsMetrics
 from headway.v1 import (
     control_pb2_grpc,
     fleet_pb2_grpc,
@@ -72,6 +76,8 @@ from headway.v1 import (
 _NS_PER_S = 1_000_000_000
 _NS_PER_MS = 1_000_000
 ANONYMOUS = "anonymous"
+# What an answer and a batch carry beside their inputs and outputs.
+ENVELOPE_BYTES = 512
 
 
 @dataclass(slots=True, eq=False)
@@ -99,6 +105,8 @@ class Gateway:
     decisions: DecisionLog
     reloader: Reloader
     rollouts: Rollouts
+    tls: ProcessTls
+    peer_streams: PeerStreams
 
     def add_data_services(self, server: Any) -> None:
         """Adds InferenceService and health."""
@@ -112,6 +120,7 @@ class Gateway:
             self.authenticate,
             # pygrpc-native keeps names that begin with grpc- to itself (docs/adr/0004).
             pushback=self.settings.transport != "native",
+            streams=self.peer_streams,
         )
         inference_pb2_grpc.add_InferenceServiceServicer_to_server(inference, server)
         self.health.add_to(server)
@@ -134,7 +143,13 @@ class Gateway:
             self.clock,
             gateway_id=self.gateway_id,
         )
-        guard(control, control_servicer.SERVICE, control_servicer.METHODS, self.authenticate)
+        guard(
+            control,
+            control_servicer.SERVICE,
+            control_servicer.METHODS,
+            self.authenticate,
+            streams=self.peer_streams,
+        )
         control_pb2_grpc.add_ControlServiceServicer_to_server(control, server)
         token = self.settings.fleet_token
         fleet = fleet_servicer.FleetServicer(
@@ -142,6 +157,7 @@ class Gateway:
             gateway_id=self.gateway_id,
             lease_ns=int(self.settings.lease_seconds * _NS_PER_S),
             token=None if token is None else token.get_secret_value(),
+            fleet_name=self.tls.fleet_name,
         )
         everyone = OpenAuthenticator(Caller("fleet", 0))
         guard(fleet, fleet_servicer.SERVICE, fleet_servicer.METHODS, everyone)
@@ -163,8 +179,9 @@ def wire(
       load: reads the configuration anew, for a reload.
 
     Raises:
-      ConfigError: the store's URL or package.
+      ConfigError: the store's URL or package, or the certificates.
     """
+    tls = ProcessTls(settings.tls, "gateway.tls", wall_ns)
     gateway_id = settings.gateway_id or f"gateway-{seeds.stream('gateway id').next_u64():016x}"
     scheduler = Scheduler(
         seed=seeds.seed("scheduler"),
@@ -186,11 +203,21 @@ def wire(
         ),
         lease_ns=int(settings.lease_seconds * _NS_PER_S),
         max_workers=settings.max_workers,
-        max_message_bytes=settings.max_message_bytes,
+        open_channel=lambda address: open_channel(
+            address, tls.channel, max_message_bytes=settings.max_batch_bytes
+        ),
     )
     live: dict[int, Pending] = {}
     decisions = DecisionLog(settings.explained_requests)
-    dispatcher = Dispatcher(scheduler, clock, live, fleet.replicas.__getitem__, loop.call_soon)
+    dispatcher = Dispatcher(
+        scheduler,
+        clock,
+        live,
+        fleet.replicas.__getitem__,
+        loop.call_soon,
+        max_batch_bytes=settings.max_batch_bytes - ENVELOPE_BYTES,
+        max_message_bytes=settings.max_message_bytes - ENVELOPE_BYTES,
+    )
     streams = StreamDispatcher(
         scheduler,
         clock,
@@ -301,6 +328,8 @@ def wire(
     PlatformCollector(registry=registry)
     GCCollector(registry=registry)
     registry.register(metrics)
+    if tls.identity is not None:
+        registry.register(TlsMetrics(tls.identity))
     return Gateway(
         settings=settings,
         gateway_id=gateway_id,
@@ -323,6 +352,8 @@ def wire(
         decisions=decisions,
         reloader=reloader,
         rollouts=rollouts,
+        tls=tls,
+        peer_streams=PeerStreams(settings.limits.max_streams_per_peer),
     )
 
 

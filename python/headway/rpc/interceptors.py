@@ -16,6 +16,7 @@ from typing import Any, Protocol
 from grpc import aio
 
 from headway.errors import RequestError
+from headway.rpc.peers import PeerStreams
 from headway.rpc.status import abort_arguments
 
 _log = logging.getLogger(__name__)
@@ -89,17 +90,24 @@ def guard(
     authenticate: Authenticator,
     *,
     pushback: bool = True,
+    streams: PeerStreams | None = None,
 ) -> None:
     """Wraps `methods` of a servicer in place.
 
     Each call is authenticated first; each exception leaves through the status table, once.
-    `pushback`: whether the server lets through the trailer grpc-retry-pushback-ms.
+    `pushback`: whether the server lets through the trailer grpc-retry-pushback-ms. `streams`:
+    counts streaming calls by address; None for no bound.
     """
+    counted = streams or PeerStreams(None)
     for method in methods:
         behaviour = getattr(servicer, method)
         path = f"/{service}/{method}"
-        wrap = _streaming if _is_stream(behaviour) else _unary
-        setattr(servicer, method, wrap(behaviour, path, authenticate, pushback))
+        wrapped = (
+            _streaming(behaviour, path, authenticate, pushback, counted)
+            if _is_stream(behaviour)
+            else _unary(behaviour, path, authenticate, pushback)
+        )
+        setattr(servicer, method, wrapped)
 
 
 def _is_stream(behaviour: Callable[..., Any]) -> bool:
@@ -130,15 +138,20 @@ def _streaming(
     path: str,
     authenticate: Authenticator,
     pushback: bool,
+    streams: PeerStreams,
 ) -> Callable[[Any, Any], AsyncIterator[Any]]:
     @functools.wraps(behaviour)
     async def call(request: Any, context: Any) -> AsyncIterator[Any]:
+        entered = ""
         try:
             _caller.set(authenticate(context.invocation_metadata, path))
+            entered = streams.enter(context.peer())
             async for response in behaviour(request, context):
                 yield response
         except Exception as error:
             await _abort(context, error, path, pushback)
+        finally:
+            streams.leave(entered)
 
     return call
 
