@@ -23,6 +23,7 @@ the loop in gateway.rollouts judges them, and its splits take the way of all cha
 import asyncio
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 from prometheus_client import CollectorRegistry, GCCollector, PlatformCollector, ProcessCollector
@@ -52,7 +53,7 @@ from headway.gateway.state_feed import StateFeed
 from headway.gateway.stream_request import PendingStream
 from headway.gateway.streaming import StreamDispatcher
 from headway.rng import SeedTree
-from headway.rpc.channels import open_channel
+from headway.rpc.channels import Connect, open_channel
 from headway.rpc.interceptors import Authenticator, Caller, guard
 from headway.rpc.peers import PeerStreams
 from headway.rpc.server import Health
@@ -172,11 +173,13 @@ def wire(
     loop: asyncio.AbstractEventLoop,
     *,
     load: Load | None = None,
+    connect: Connect | None = None,
 ) -> Gateway:
     """Builds a gateway's parts and joins them.
 
     Args:
       load: reads the configuration anew, for a reload.
+      connect: opens channels to workers; default over sockets.
 
     Raises:
       ConfigError: the store's URL or package, or the certificates.
@@ -203,9 +206,8 @@ def wire(
         ),
         lease_ns=int(settings.lease_seconds * _NS_PER_S),
         max_workers=settings.max_workers,
-        open_channel=lambda address: open_channel(
-            address, tls.channel, max_message_bytes=settings.max_batch_bytes
-        ),
+        open_channel=connect
+        or partial(open_channel, tls=tls.channel, max_message_bytes=settings.max_batch_bytes),
     )
     live: dict[int, Pending] = {}
     decisions = DecisionLog(settings.explained_requests)
@@ -419,6 +421,7 @@ def _join(
 
     fleet.on_batches_lost = on_lost
     fleet.on_capacity = on_capacity
+    fleet.on_watch = dispatcher.give_up_overdue
     fleet.on_greeting = streams.on_greeting
     fleet.on_readiness = on_readiness
     # Known from the start, so that a probe hears "not serving" rather than "never heard of it".
