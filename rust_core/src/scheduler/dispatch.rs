@@ -7,6 +7,9 @@ use crate::p2c::{Draw, Rival};
 use super::types::Batch;
 use super::{signed, Dispatch, Scheduler, State};
 
+/// A longer handoff is congestion even if it is usual: no baseline may drift without bound, ns.
+const MOST_PLANNED_HANDOFF_NS: i64 = 50_000_000;
+
 /// Rows and units of a request that could run, were it not too large for the replica.
 type TooLarge = Option<(u64, u64)>;
 
@@ -203,6 +206,8 @@ impl Scheduler {
     ) -> Option<()> {
         let replica = self.replicas.at_mut(plan.replica)?;
         let to_idle = replica.outstanding.is_empty();
+        let unplanned_ns = replica.handoff_ns.saturating_sub(MOST_PLANNED_HANDOFF_NS).max(0);
+        let end_ns = plan.ready_ns.saturating_add(plan.predicted_ns);
         replica.begin(now_ns, batch.id, plan.predicted_ns);
         let queue = self.pools.at_mut(pool)?;
         queue.executing_batches += 1;
@@ -228,7 +233,7 @@ impl Scheduler {
             live: batch.tickets.len(),
             units: batch.units,
             predicted_ns: plan.predicted_ns,
-            planned_ns: plan.ready_ns.saturating_add(plan.predicted_ns).saturating_sub(now_ns),
+            planned_ns: end_ns.saturating_sub(now_ns).saturating_sub(unplanned_ns),
             to_idle,
             ready_ns: plan.ready_ns,
             twin: hedge_of,
