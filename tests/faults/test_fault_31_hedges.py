@@ -26,21 +26,26 @@ async def test_fault_31_hedges() -> None:
             await infer(text_request(), timeout=30)
         async with running_worker(running, worker_id="hanging", runtime=hanging):
             answers = [await infer(text_request(), timeout=30) for _ in range(60)]
-            hedged = [answer for answer in answers if answer.hedged]
-            assert hedged
-            assert {answer.replica for answer in hedged} == {"good"}
-            assert all(answer.attempts == 1 for answer in hedged)
+            assert all(answer.attempts == 1 for answer in answers)
             # What hung was told to stop: it would hang for ever.
             await until_executing(running, 0)
-            explained = await running.control.ExplainRequest(
-                control_pb2.ExplainRequestRequest(request_id=hedged[0].request_id), timeout=5
-            )
-            record = explained.record
-            assert [attempt.hedge for attempt in record.attempts] == [False, True]
-            assert [attempt.outcome for attempt in record.attempts] == ["cancelled", "ok"]
-            told = " ".join(explained.sentences)
-            assert "later than 95 % of that version's batches" in told
-            assert "The other copy answered first" in told
+            hedged = [answer for answer in answers if answer.hedged and answer.replica == "good"]
+            told = [
+                await running.control.ExplainRequest(
+                    control_pb2.ExplainRequestRequest(request_id=answer.request_id), timeout=5
+                )
+                for answer in hedged
+            ]
+            stopped = [
+                each
+                for each in told
+                if [(a.replica, a.hedge, a.outcome) for a in each.record.attempts]
+                == [("hanging/sim/v1", False, "cancelled"), ("good/sim/v1", True, "ok")]
+            ]
+            assert stopped
+            text = " ".join(stopped[0].sentences)
+            assert "later than 95 % of that version's batches" in text
+            assert "The other copy answered first" in text
         async with running_worker(running, worker_id="failing", runtime=failing):
             # Copies that go to one that fails harm nobody, and neither do primaries there.
             answers = await asyncio.gather(*(infer(text_request(), timeout=30) for _ in range(100)))

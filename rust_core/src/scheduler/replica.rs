@@ -136,11 +136,13 @@ impl Replica {
         let one_slot = state == BreakerState::HalfOpen;
         let most = if one_slot { 1 } else { self.max_outstanding };
         let mut free = most.saturating_sub(self.outstanding.len() as u64);
-        // What waits at the worker cannot be chosen anew, so the second batch leaves late.
+        // What waits at the worker cannot be chosen anew, so the second batch leaves late; and not
+        // before it is known what it would save.
         let may_pipe = open
             && !one_slot
             && self.is_pipelined
             && self.max_outstanding == 1
+            && self.handoff_ns > 0
             && self.outstanding.len() == 1;
         if may_pipe && self.pipe == Pipe::Open {
             free = 1;
