@@ -317,6 +317,8 @@ def wire(
     feed = StateFeed(state.read, clock, max_watchers=settings.max_watchers)
     health = Health()
     _join(fleet, dispatcher, streams, state, health)
+    for name in catalog.models:
+        health.set(name, False)
     registry = CollectorRegistry()
     ProcessCollector(registry=registry)
     PlatformCollector(registry=registry)
