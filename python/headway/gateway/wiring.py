@@ -52,6 +52,7 @@ from headway.gateway.stream_request import PendingStream
 from headway.gateway.streaming import StreamDispatcher
 from headway.rng import SeedTree
 from headway.rpc.channels import open_channel
+from headway.rpc.decoding import Lenient
 from headway.rpc.interceptors import Authenticator, Caller, guard
 from headway.rpc.peers import PeerStreams
 from headway.rpc.server import Health
@@ -121,7 +122,7 @@ class Gateway:
             pushback=self.settings.transport != "native",
             streams=self.peer_streams,
         )
-        inference_pb2_grpc.add_InferenceServiceServicer_to_server(inference, server)
+        inference_pb2_grpc.add_InferenceServiceServicer_to_server(inference, Lenient(server))
         self.health.add_to(server)
 
     def add_control_services(self, server: Any) -> None:
@@ -149,7 +150,7 @@ class Gateway:
             self.authenticate,
             streams=self.peer_streams,
         )
-        control_pb2_grpc.add_ControlServiceServicer_to_server(control, server)
+        control_pb2_grpc.add_ControlServiceServicer_to_server(control, Lenient(server))
         token = self.settings.fleet_token
         fleet = fleet_servicer.FleetServicer(
             self.fleet,
@@ -160,7 +161,7 @@ class Gateway:
         )
         everyone = OpenAuthenticator(Caller("fleet", 0))
         guard(fleet, fleet_servicer.SERVICE, fleet_servicer.METHODS, everyone)
-        fleet_pb2_grpc.add_FleetServiceServicer_to_server(fleet, server)
+        fleet_pb2_grpc.add_FleetServiceServicer_to_server(fleet, Lenient(server))
         self.health.add_to(server)
 
 
