@@ -5,8 +5,8 @@
     answer <- pending.future <------------------- Dispatcher.on_result <-------------- worker
 
 1. guard (rpc.interceptors): who calls; errors leave through one table.
-2. path (gateway.path): the input is checked and weighed; one crossing, `offer`, does quota,
-   version, feasibility and queue in Rust. A refusal says why, and when to come back.
+2. path (gateway.path): the input is checked and weighed; one crossing, `admit`, does quota,
+   version, limit, feasibility and queue in Rust. A refusal says why, and when to come back.
 3. scheduler (headway._core): `form_batch` when a replica is free; never earlier.
 4. dispatcher (gateway.dispatch): the batch goes out on its worker's session; the result ends its
    members; a busy, failed or lost batch goes back to the queue within its members' deadlines.
