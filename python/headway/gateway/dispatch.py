@@ -1,5 +1,6 @@
 """Batches: formed when a replica is free, sent, answered, and given back when they fail."""
 
+import logging
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import cast
@@ -14,6 +15,8 @@ from headway.gateway.session import WorkerSession
 from headway.rpc.convert import duration_from_ns
 from headway.v1 import inference_pb2, worker_pb2
 
+_log = logging.getLogger(__name__)
+
 _REASON_NAMES = {
     value: name.removeprefix("BATCH_REASON_").lower()
     for name, value in inference_pb2.BatchReason.items()
@@ -24,6 +27,8 @@ _EXPIRED = worker_pb2.ITEM_STATUS_EXPIRED
 _FAILED = worker_pb2.ITEM_STATUS_FAILED
 _NO_ANSWER = (worker_pb2.ITEM_STATUS_UNSPECIFIED, worker_pb2.ITEM_STATUS_CANCELLED)
 _MESSAGE_LIMIT = 500
+_OVERDUE_NS = 5_000_000_000
+"""Wait for a batch that nobody waits for any more. Runtimes that cannot be stopped need some."""
 
 
 @dataclass(slots=True, eq=False)
@@ -39,6 +44,13 @@ class Flight:
     predicted_ns: int
     sent_ns: int
     trace: BatchTrace
+
+    def overdue(self, now_ns: int) -> bool:
+        """Whether all its members ended long ago, and it should have been executed long ago."""
+        limit_ns = now_ns - _OVERDUE_NS
+        return self.sent_ns + self.predicted_ns <= limit_ns and all(
+            member.ended and member.record.ended_ns <= limit_ns for member in self.members.values()
+        )
 
 
 class Dispatcher:
@@ -164,6 +176,7 @@ class Dispatcher:
             result.units,
             retry=unanswered,
             failed=len(failed),
+            used=_used(items),
         )
         self._learn(flight, result)
         for item in items:
@@ -195,6 +208,22 @@ class Dispatcher:
         for batch_id, tickets in by_batch.items():
             cancel = worker_pb2.CancelItems(batch_id=batch_id, item_ids=tickets)
             self._flights[batch_id].session.send(worker_pb2.SessionRequest(cancel=cancel))
+
+    def give_up_overdue(self) -> None:
+        """Restarts sessions whose worker owes an answer for a batch that nobody waits for.
+
+        A worker that swallows an answer would keep its slot for ever; a stream that is opened
+        anew settles who owes what. O(batches), a few times a lease.
+        """
+        now_ns = self._clock.now_ns()
+        overdue = {
+            flight.session: flight.replica.name
+            for flight in self._flights.values()
+            if flight.overdue(now_ns)
+        }
+        for session, replica in overdue.items():
+            _log.warning("a batch was never answered", extra={"replica": replica})
+            session.restart()
 
     def num_flights(self) -> int:
         """Batches on their way."""
@@ -308,6 +337,12 @@ def _match(
             del missing[item.item_id]
             items.append(item)
     return items, list(missing)
+
+
+def _used(items: Iterable[worker_pb2.ItemResult]) -> list[tuple[int, int]]:
+    """Units of the members that a worker counted, prompt and output: what their tenants pay."""
+    counted = [(item.item_id, item.usage) for item in items if item.HasField("usage")]
+    return [(ticket, used.prompt_units + used.output_units) for ticket, used in counted]
 
 
 def _complete(item: worker_pb2.ItemResult) -> bool:

@@ -62,6 +62,7 @@ class Fleet:
         self.on_capacity: Callable[[int], None]
         self.on_readiness: Callable[[Pool], None]
         self.on_greeting: Callable[[WorkerSession, Iterable[Replica], worker_pb2.Capacity], None]
+        self.on_watch: Callable[[], None] = lambda: None
         self.on_joined: Callable[[Worker], None] = lambda worker: None
 
     # -- registration
@@ -156,10 +157,11 @@ class Fleet:
             self._remove(worker, "its lease ended")
 
     async def watch_leases(self) -> None:
-        """Reaps for ever."""
+        """Reaps for ever; `on_watch` is called as often."""
         while True:
             await self._clock.sleep(self._lease_ns // 4)
             self.reap()
+            self.on_watch()
 
     async def close(self) -> None:
         """Lets all workers go."""

@@ -63,6 +63,7 @@ class WorkerSession:
         self._outgoing: deque[worker_pb2.SessionRequest] = deque()
         self._wake: asyncio.Future[None] | None = None
         self._task: asyncio.Task[None] | None = None
+        self._reader: asyncio.Task[None] | None = None
 
     def start(self) -> None:
         """Begins to connect, in the background."""
@@ -84,6 +85,11 @@ class WorkerSession:
         self._outgoing.append(message)
         if self._wake is not None and not self._wake.done():
             self._wake.set_result(None)
+
+    def restart(self) -> None:
+        """Gives the stream up and opens another; what was on it is lost."""
+        if self._reader is not None:
+            self._reader.cancel()
 
     async def _run(self) -> None:
         backoff_ns = _FIRST_BACKOFF_NS
@@ -120,12 +126,18 @@ class WorkerSession:
             self.up = True
             self._listener.on_up(self, first.greeting)
             writer = asyncio.ensure_future(self._write(call.write))
+            reader = self._reader = asyncio.ensure_future(self._read(call.read))
             try:
-                await self._read(call.read)
+                # Not `await reader`: a restart cancels the reader, and not this task.
+                await asyncio.wait((reader,))
             finally:
-                writer.cancel()
-                await asyncio.gather(writer, return_exceptions=True)
+                self._reader = None
+                for task in (reader, writer):
+                    task.cancel()
+                ends = await asyncio.gather(reader, writer, return_exceptions=True)
                 call.cancel()
+            if isinstance(ends[0], Exception):
+                raise ends[0]
             return True
 
     async def _read(self, read: Callable[[], "asyncio.Future[worker_pb2.SessionResponse]"]) -> None:

@@ -5,8 +5,8 @@
     answer <- pending.future <------------------- Dispatcher.on_result <-------------- worker
 
 1. guard (rpc.interceptors): who calls; errors leave through one table.
-2. path (gateway.path): the input is checked and weighed; one crossing, `offer`, does quota,
-   version, feasibility and queue in Rust. A refusal says why, and when to come back.
+2. path (gateway.path): the input is checked and weighed; one crossing, `admit`, does quota,
+   version, limit, feasibility and queue in Rust. A refusal says why, and when to come back.
 3. scheduler (headway._core): `form_batch` when a replica is free; never earlier.
 4. dispatcher (gateway.dispatch): the batch goes out on its worker's session; the result ends its
    members; a busy, failed or lost batch goes back to the queue within its members' deadlines.
@@ -21,7 +21,9 @@ the loop in gateway.rollouts judges them, and its splits take the way of all cha
 """
 
 import asyncio
+from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 from prometheus_client import CollectorRegistry, GCCollector, PlatformCollector, ProcessCollector
@@ -51,7 +53,7 @@ from headway.gateway.state_feed import StateFeed
 from headway.gateway.stream_request import PendingStream
 from headway.gateway.streaming import StreamDispatcher
 from headway.rng import SeedTree
-from headway.rpc.channels import open_channel
+from headway.rpc.channels import Connect, open_channel
 from headway.rpc.decoding import Lenient
 from headway.rpc.interceptors import Authenticator, Caller, guard
 from headway.rpc.peers import PeerStreams
@@ -172,11 +174,13 @@ def wire(
     loop: asyncio.AbstractEventLoop,
     *,
     load: Load | None = None,
+    connect: Connect | None = None,
 ) -> Gateway:
     """Builds a gateway's parts and joins them.
 
     Args:
       load: reads the configuration anew, for a reload.
+      connect: opens channels to workers; default over sockets.
 
     Raises:
       ConfigError: the store's URL or package, or the certificates.
@@ -203,9 +207,8 @@ def wire(
         ),
         lease_ns=int(settings.lease_seconds * _NS_PER_S),
         max_workers=settings.max_workers,
-        open_channel=lambda address: open_channel(
-            address, tls.channel, max_message_bytes=settings.max_batch_bytes
-        ),
+        open_channel=connect
+        or partial(open_channel, tls=tls.channel, max_message_bytes=settings.max_batch_bytes),
     )
     live: dict[int, Pending] = {}
     decisions = DecisionLog(settings.explained_requests)
@@ -257,7 +260,11 @@ def wire(
         gateway_id=gateway_id,
         wants_first_key=not settings.insecure_no_auth and not settings.tenants,
     )
-    control_store = _control_store(store, plane, backlog, clock, gateway_id)
+
+    def divide_quotas(num_gateways: int) -> None:
+        directory.set_policy(AdmissionPolicy(directory.policy.settings, num_gateways))
+
+    control_store = _control_store(store, plane, backlog, clock, gateway_id, divide_quotas)
     fleet.on_joined = control_store.on_joined
     shadow = directory.unlimited("shadow")
 
@@ -314,6 +321,7 @@ def wire(
         store=control_store.describe,
         rollouts=rollouts.active,
         fill_gauges=fill_gauges,
+        num_gateways=lambda: directory.policy.num_gateways,
     )
     feed = StateFeed(state.read, clock, max_watchers=settings.max_watchers)
     health = Health()
@@ -355,7 +363,12 @@ def wire(
 
 
 def _control_store(
-    store: Store, plane: ControlPlane, backlog: Backlog, clock: Clock, gateway_id: str
+    store: Store,
+    plane: ControlPlane,
+    backlog: Backlog,
+    clock: Clock,
+    gateway_id: str,
+    on_census: Callable[[int], None],
 ) -> ControlStore:
     async def on_up() -> None:
         await backlog.flush()
@@ -363,7 +376,16 @@ def _control_store(
     follower = Follower(store, clock, prepare=plane.prepare, apply=plane.apply, on_up=on_up)
     plane.follower = follower
     election = Election(leader_lock(store.address), clock)
-    return ControlStore(store, plane, follower, election, backlog, clock, gateway_id=gateway_id)
+    return ControlStore(
+        store,
+        plane,
+        follower,
+        election,
+        backlog,
+        clock,
+        gateway_id=gateway_id,
+        on_census=on_census,
+    )
 
 
 def _join(
@@ -402,6 +424,7 @@ def _join(
 
     fleet.on_batches_lost = on_lost
     fleet.on_capacity = on_capacity
+    fleet.on_watch = dispatcher.give_up_overdue
     fleet.on_greeting = streams.on_greeting
     fleet.on_readiness = on_readiness
     # Known from the start, so that a probe hears "not serving" rather than "never heard of it".

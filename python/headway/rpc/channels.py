@@ -1,6 +1,6 @@
 """Client channels, with the options all of Headway's channels share."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import grpc
 from grpc import aio
@@ -8,6 +8,9 @@ from grpc import aio
 from headway.rpc.tls import ChannelTls, channel_credentials
 
 MIB = 1 << 20
+
+Connect = Callable[[str], aio.Channel]
+"""Opens a channel to host:port. Passed in, so that a simulation may connect without sockets."""
 
 
 def channel_options(max_message_bytes: int) -> Sequence[tuple[str, int | str]]:
@@ -50,4 +53,4 @@ def open_channel(
     return aio.secure_channel(address, channel_credentials(tls.identity.current()), options=options)
 
 
-__all__ = ["MIB", "aio", "channel_options", "grpc", "open_channel"]
+__all__ = ["MIB", "Connect", "aio", "channel_options", "grpc", "open_channel"]

@@ -4,6 +4,8 @@ import asyncio
 import contextlib
 import logging
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
+from typing import Any
 
 from prometheus_client import CollectorRegistry
 
@@ -11,7 +13,7 @@ from headway.address_file import remove_address_file, write_address_file
 from headway.clock import Clock, wall_ns
 from headway.exposure import OpenPort, exposures
 from headway.rng import SeedTree, fresh_root
-from headway.rpc.channels import open_channel
+from headway.rpc.channels import Connect, open_channel
 from headway.rpc.decoding import Lenient
 from headway.rpc.interceptors import Caller, guard
 from headway.rpc.server import Health, add_standard_services, bind, make_server
@@ -44,8 +46,21 @@ ANNOUNCE_NS = NS_PER_S // 2
 class Worker:
     """One worker process, from `start` to `drain`."""
 
-    def __init__(self, settings: WorkerSettings, *, clock: Clock, seeds: SeedTree) -> None:
-        """Needs a running event loop; opens nothing yet."""
+    def __init__(
+        self,
+        settings: WorkerSettings,
+        *,
+        clock: Clock,
+        seeds: SeedTree,
+        connect: Connect | None = None,
+        server: Any = None,
+    ) -> None:
+        """Needs a running event loop; opens nothing yet.
+
+        Args:
+          connect: opens channels to gateways; default over sockets.
+          server: carries WorkerService, as a grpc.aio server does; default one on a socket.
+        """
         self._settings = settings
         self._clock = clock
         # By name, so that workers that share a seed do not share their luck.
@@ -62,7 +77,7 @@ class Worker:
         self._sessions = Sessions(settings, self._instance_id, self._device, clock)
         self._state = WorkerState(settings, self._instance_id, self._device)
         self._health = Health()
-        self._server = make_server(
+        self._server = server or make_server(
             "grpcio",
             max_message_bytes=settings.max_batch_bytes,
             limits=settings.limits,
@@ -81,7 +96,7 @@ class Worker:
                 heartbeat=self._state.heartbeat,
                 clock=clock,
                 rng=self._seeds.stream(f"fleet/{address}"),
-                open_channel=lambda to: open_channel(to, self._tls.channel),
+                open_channel=connect or partial(open_channel, tls=self._tls.channel),
             )
             for address in settings.gateways
         ]

@@ -7,6 +7,9 @@ use crate::p2c::Rival;
 use super::types::Batch;
 use super::{signed, Dispatch, Scheduler, State};
 
+/// A longer handoff is congestion even if it is usual: no baseline may drift without bound, ns.
+const MOST_PLANNED_HANDOFF_NS: i64 = 50_000_000;
+
 /// Rows and units of a request that could run, were it not too large for the replica.
 type TooLarge = Option<(u64, u64)>;
 
@@ -138,6 +141,7 @@ impl Scheduler {
         self.chosen = members;
         let replica = self.replicas.at_mut(plan.replica)?;
         let to_idle = replica.outstanding.is_empty();
+        let unplanned_ns = replica.handoff_ns.saturating_sub(MOST_PLANNED_HANDOFF_NS).max(0);
         replica.begin(now_ns, id, plan.predicted_ns);
         self.recount(plan.replica);
         let queue = self.pools.at_mut(pool)?;
@@ -151,7 +155,7 @@ impl Scheduler {
             live: batch.tickets.len(),
             units: batch.units,
             predicted_ns: plan.predicted_ns,
-            planned_ns: end_ns.saturating_sub(now_ns),
+            planned_ns: end_ns.saturating_sub(now_ns).saturating_sub(unplanned_ns),
             to_idle,
         };
         self.dispatches.insert(id, dispatch);
