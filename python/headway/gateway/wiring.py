@@ -5,8 +5,8 @@
     answer <- pending.future <------------------- Dispatcher.on_result <-------------- worker
 
 1. guard (rpc.interceptors): who calls; errors leave through one table.
-2. path (gateway.path): the input is checked and weighed; one crossing, `offer`, does quota,
-   version, feasibility and queue in Rust. A refusal says why, and when to come back.
+2. path (gateway.path): the input is checked and weighed; one crossing, `admit`, does quota,
+   version, limit, feasibility and queue in Rust. A refusal says why, and when to come back.
 3. scheduler (headway._core): `form_batch` when a replica is free; never earlier.
 4. dispatcher (gateway.dispatch): the batch goes out on its worker's session; the result ends its
    members; a busy, failed or lost batch goes back to the queue within its members' deadlines.
@@ -54,6 +54,7 @@ from headway.gateway.stream_request import PendingStream
 from headway.gateway.streaming import StreamDispatcher
 from headway.rng import SeedTree
 from headway.rpc.channels import Connect, open_channel
+from headway.rpc.decoding import Lenient
 from headway.rpc.interceptors import Authenticator, Caller, guard
 from headway.rpc.peers import PeerStreams
 from headway.rpc.server import Health
@@ -123,7 +124,7 @@ class Gateway:
             pushback=self.settings.transport != "native",
             streams=self.peer_streams,
         )
-        inference_pb2_grpc.add_InferenceServiceServicer_to_server(inference, server)
+        inference_pb2_grpc.add_InferenceServiceServicer_to_server(inference, Lenient(server))
         self.health.add_to(server)
 
     def add_control_services(self, server: Any) -> None:
@@ -151,7 +152,7 @@ class Gateway:
             self.authenticate,
             streams=self.peer_streams,
         )
-        control_pb2_grpc.add_ControlServiceServicer_to_server(control, server)
+        control_pb2_grpc.add_ControlServiceServicer_to_server(control, Lenient(server))
         token = self.settings.fleet_token
         fleet = fleet_servicer.FleetServicer(
             self.fleet,
@@ -162,7 +163,7 @@ class Gateway:
         )
         everyone = OpenAuthenticator(Caller("fleet", 0))
         guard(fleet, fleet_servicer.SERVICE, fleet_servicer.METHODS, everyone)
-        fleet_pb2_grpc.add_FleetServiceServicer_to_server(fleet, server)
+        fleet_pb2_grpc.add_FleetServiceServicer_to_server(fleet, Lenient(server))
         self.health.add_to(server)
 
 
@@ -327,6 +328,8 @@ def wire(
     feed = StateFeed(state.read, clock, max_watchers=settings.max_watchers)
     health = Health()
     _join(fleet, dispatcher, streams, state, health)
+    for name in catalog.models:
+        health.set(name, False)
     registry = CollectorRegistry()
     ProcessCollector(registry=registry)
     PlatformCollector(registry=registry)
