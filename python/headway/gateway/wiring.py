@@ -5,8 +5,8 @@
     answer <- pending.future <------------------- Dispatcher.on_result <-------------- worker
 
 1. guard (rpc.interceptors): who calls; errors leave through one table.
-2. path (gateway.path): the input is checked and weighed; one crossing, `offer`, does quota,
-   version, feasibility and queue in Rust. A refusal says why, and when to come back.
+2. path (gateway.path): the input is checked and weighed; one crossing, `admit`, does quota,
+   version, limit, feasibility and queue in Rust. A refusal says why, and when to come back.
 3. scheduler (headway._core): `form_batch` when a replica is free; never earlier.
 4. dispatcher (gateway.dispatch): the batch goes out on its worker's session; the result ends its
    members; a busy, failed or lost batch goes back to the queue within its members' deadlines.
@@ -21,6 +21,7 @@ the loop in gateway.rollouts judges them, and its splits take the way of all cha
 """
 
 import asyncio
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -46,13 +47,14 @@ from headway.gateway.reload import Load, Reloader
 from headway.gateway.rollouts.ledger import Ledger
 from headway.gateway.rollouts.service import Rollouts
 from headway.gateway.session import WorkerSession
-from headway.gateway.settings import GatewaySettings
+from headway.gateway.settings import GatewaySettings, ResilienceSettings
 from headway.gateway.state import StateReader
 from headway.gateway.state_feed import StateFeed
 from headway.gateway.stream_request import PendingStream
 from headway.gateway.streaming import StreamDispatcher
 from headway.rng import SeedTree
 from headway.rpc.channels import Connect, open_channel
+from headway.rpc.decoding import Lenient
 from headway.rpc.interceptors import Authenticator, Caller, guard
 from headway.rpc.peers import PeerStreams
 from headway.rpc.server import Health
@@ -122,7 +124,7 @@ class Gateway:
             pushback=self.settings.transport != "native",
             streams=self.peer_streams,
         )
-        inference_pb2_grpc.add_InferenceServiceServicer_to_server(inference, server)
+        inference_pb2_grpc.add_InferenceServiceServicer_to_server(inference, Lenient(server))
         self.health.add_to(server)
 
     def add_control_services(self, server: Any) -> None:
@@ -150,7 +152,7 @@ class Gateway:
             self.authenticate,
             streams=self.peer_streams,
         )
-        control_pb2_grpc.add_ControlServiceServicer_to_server(control, server)
+        control_pb2_grpc.add_ControlServiceServicer_to_server(control, Lenient(server))
         token = self.settings.fleet_token
         fleet = fleet_servicer.FleetServicer(
             self.fleet,
@@ -161,7 +163,7 @@ class Gateway:
         )
         everyone = OpenAuthenticator(Caller("fleet", 0))
         guard(fleet, fleet_servicer.SERVICE, fleet_servicer.METHODS, everyone)
-        fleet_pb2_grpc.add_FleetServiceServicer_to_server(fleet, server)
+        fleet_pb2_grpc.add_FleetServiceServicer_to_server(fleet, Lenient(server))
         self.health.add_to(server)
 
 
@@ -191,6 +193,7 @@ def wire(
         max_attempts=settings.max_attempts,
         max_tenants=settings.admission.max_active_tenants,
     )
+    set_resilience(scheduler, settings.resilience)
     directory = Directory(scheduler, clock)
     metrics = GatewayMetrics(lambda: state.gauges())
     catalog = Catalog(settings, scheduler, metrics)
@@ -258,7 +261,11 @@ def wire(
         gateway_id=gateway_id,
         wants_first_key=not settings.insecure_no_auth and not settings.tenants,
     )
-    control_store = _control_store(store, plane, backlog, clock, gateway_id)
+
+    def divide_quotas(num_gateways: int) -> None:
+        directory.set_policy(AdmissionPolicy(directory.policy.settings, num_gateways))
+
+    control_store = _control_store(store, plane, backlog, clock, gateway_id, divide_quotas)
     fleet.on_joined = control_store.on_joined
     shadow = directory.unlimited("shadow")
 
@@ -289,6 +296,7 @@ def wire(
         directory.configure(fresh.tenants)
         catalog.configure(fresh)
         path.configure(margin_ns=int(fresh.transport_margin_ms * _NS_PER_MS))
+        set_resilience(scheduler, fresh.resilience)
         set_level(fresh.log_level)
 
     reloader = Reloader(settings, load, apply)
@@ -315,10 +323,13 @@ def wire(
         store=control_store.describe,
         rollouts=rollouts.active,
         fill_gauges=fill_gauges,
+        num_gateways=lambda: directory.policy.num_gateways,
     )
     feed = StateFeed(state.read, clock, max_watchers=settings.max_watchers)
     health = Health()
     _join(fleet, dispatcher, streams, state, health)
+    for name in catalog.models:
+        health.set(name, False)
     registry = CollectorRegistry()
     ProcessCollector(registry=registry)
     PlatformCollector(registry=registry)
@@ -353,8 +364,23 @@ def wire(
     )
 
 
+def set_resilience(scheduler: Scheduler, settings: ResilienceSettings) -> None:
+    """Puts settings of breakers, retries, copies and pipelining in force."""
+    scheduler.set_resilience(
+        max_ejected_share=settings.max_ejected_share,
+        retry_share=settings.retry_share,
+        hedge_share=settings.hedge_share,
+        pipelined=settings.pipelined_dispatch,
+    )
+
+
 def _control_store(
-    store: Store, plane: ControlPlane, backlog: Backlog, clock: Clock, gateway_id: str
+    store: Store,
+    plane: ControlPlane,
+    backlog: Backlog,
+    clock: Clock,
+    gateway_id: str,
+    on_census: Callable[[int], None],
 ) -> ControlStore:
     async def on_up() -> None:
         await backlog.flush()
@@ -362,7 +388,16 @@ def _control_store(
     follower = Follower(store, clock, prepare=plane.prepare, apply=plane.apply, on_up=on_up)
     plane.follower = follower
     election = Election(leader_lock(store.address), clock)
-    return ControlStore(store, plane, follower, election, backlog, clock, gateway_id=gateway_id)
+    return ControlStore(
+        store,
+        plane,
+        follower,
+        election,
+        backlog,
+        clock,
+        gateway_id=gateway_id,
+        on_census=on_census,
+    )
 
 
 def _join(
