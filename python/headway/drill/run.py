@@ -53,7 +53,8 @@ async def run_drill(
             await _run(drill, stage)
         except (DrillFailed, HeadwayError) as error:
             reason = f"{error}; the logs are in {folder}"
-        figures = {**all_of(stage.calls).figures(), **stage.figures} if stage.calls else {}
+        counted = all_of(stage.calls).figures() if stage.calls else {}
+        figures = {**counted, **stage.figures}
     seconds = round((clock.now_ns() - began_ns) / 1e9, 1)
     return DrillResult(drill.name, transport, not reason, seconds, reason, figures)
 
