@@ -41,7 +41,7 @@ def test_all_that_is_asked_of_a_fleet_is_drilled() -> None:
     assert list(DRILLS) == [
         "kill-worker", "stop-worker", "restart-gateway", "garbage-worker", "failing-replica",
         "slow-replica", "all-gone", "cancels", "disconnects", "clock-step", "two-gateways",
-        "rolling-restart", "soak",
+        "rolling-restart", "quota", "soak",
     ]  # fmt: skip
 
 

@@ -34,6 +34,7 @@ class Tally:
     Attributes:
       latest_ns: the longest time beyond a deadline; negative if all ended before.
       attempts: of calls that were answered, how often each was begun.
+      units: work units of those, as the worker counted them.
     """
 
     outcomes: Counter[str] = field(default_factory=Counter)
@@ -41,6 +42,7 @@ class Tally:
     attempts: Counter[int] = field(default_factory=Counter)
     latest_ns: int = -(10**18)
     slowest_ns: int = 0
+    units: int = 0
 
     @property
     def ok(self) -> int:
@@ -75,12 +77,19 @@ class Calls:
     deadline, as clients of a fleet do.
     """
 
-    def __init__(self, addresses: Sequence[str], clock: Clock, rng: Rng, model: str) -> None:
+    def __init__(
+        self,
+        addresses: Sequence[str],
+        clock: Clock,
+        rng: Rng,
+        model: str,
+        api_key: str | None = None,
+    ) -> None:
         self.tally = Tally()
         self._clock = clock
         self._rng = rng
         self._model = model
-        self._clients = [Client(address) for address in addresses]
+        self._clients = [Client(address, api_key=api_key) for address in addresses]
         self._num_made = 0
         self._tasks: set[asyncio.Task[None]] = set()
         self._stopped = False
@@ -168,6 +177,7 @@ class Calls:
             return getattr(error, "reason", "UNKNOWN"), min(pause_s, _LONGEST_PAUSE_S)
         self.tally.replicas[response.replica] += 1
         self.tally.attempts[response.attempts] += 1
+        self.tally.units += response.usage.prompt_units
         return (OK if _is_answer(response, text) else WRONG), 0.0
 
     def _keep(self, work: Any) -> None:

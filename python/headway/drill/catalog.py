@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Final
 
-from headway.drill import clients, gateways, soak, workers
+from headway.drill import clients, gateways, quota, soak, workers
 from headway.drill.stage import Stage
 
 
@@ -36,6 +36,7 @@ def _drills() -> Mapping[str, Drill]:
         clients.clock_step,
         gateways.two_gateways,
         gateways.rolling_restart,
+        quota.quota,
         soak.soak,
     )
     drills = {}

@@ -36,13 +36,19 @@ class Processes:
         self._running: dict[str, subprocess.Popen[bytes]] = {}
 
     async def start_gateway(
-        self, name: str, settings: Mapping[str, Any], *, wrapper: Sequence[str] = ("headway",)
+        self,
+        name: str,
+        settings: Mapping[str, Any],
+        *,
+        wrapper: Sequence[str] = ("headway",),
+        open_to_all: bool = True,
     ) -> Addresses:
         """Starts a gateway; one that was started before gets its ports again.
 
         Args:
           settings: of the gateway, by name.
           wrapper: the module that runs the command, and its arguments.
+          open_to_all: whether it asks for no keys.
 
         Raises:
           StartupError: it did not start.
@@ -55,11 +61,12 @@ class Processes:
             ports = tuple(
                 each.rpartition(":")[2] for each in (before.data, before.control, before.http)
             )  # type: ignore[assignment]  # three of three
+        access = ("--insecure-no-auth",) if open_to_all else ()
         values = {"store": {"url": f"sqlite:///{self.folder / 'control.db'}"}, **settings}
         self._start(
             name,
             (*wrapper, "gateway", f"--port={ports[0]}", f"--control-port={ports[1]}",
-             f"--http-port={ports[2]}", f"--transport={self._transport}", "--insecure-no-auth",
+             f"--http-port={ports[2]}", f"--transport={self._transport}", *access,
              f"--address-file={file}"),
             {f"HEADWAY_GATEWAY__{key.upper()}": _text(value) for key, value in values.items()},
         )  # fmt: skip

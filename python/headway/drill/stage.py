@@ -43,6 +43,7 @@ class Stage:
 
     Attributes:
       size: 1 for the full length of a drill; less for a short one.
+      admin_key: shown to control ports, of gateways that ask for one.
       rss_when_ready: memory of each gateway, MiB, when all replicas were last found ready.
       figures: what the report shows, beside what all drills have.
     """
@@ -56,6 +57,7 @@ class Stage:
     calls: list[Calls] = field(default_factory=list)
     gateway_settings: Mapping[str, Any] = field(default_factory=dict)
     rss_when_ready: dict[str, float] = field(default_factory=dict)
+    admin_key: str | None = None
 
     @property
     def gateways(self) -> dict[str, Addresses]:
@@ -71,10 +73,14 @@ class Stage:
     ) -> None:
         """Starts gateways and workers, and waits until each gateway has all replicas."""
         self.gateway_settings = gateway_settings
+        token = gateway_settings.get("fleet_token")
         for index in range(num_gateways):
-            await self.processes.start_gateway(f"gateway-{index}", gateway_settings)
+            await self.processes.start_gateway(
+                f"gateway-{index}", gateway_settings, open_to_all=token is None
+            )
         for name, models in workers.items():
-            self.processes.start_worker(name, models)
+            shown = {} if token is None else {"fleet_token": token}
+            self.processes.start_worker(name, models, **shown)
         await self.until_ready(*workers)
 
     async def restart_gateway(self, name: str) -> None:
@@ -118,7 +124,9 @@ class Stage:
 
     async def state(self, addresses: Addresses) -> control_pb2.State | None:
         """A gateway's state; None while it cannot be reached."""
-        async with ControlClient(addresses.control, timeout_s=2.0) as control:
+        async with ControlClient(
+            addresses.control, api_key=self.admin_key, timeout_s=2.0
+        ) as control:
             try:
                 return await control.state()
             except HeadwayError:
@@ -128,11 +136,11 @@ class Stage:
         """Lets time pass."""
         await self.clock.sleep(round(seconds * 1e9))
 
-    def new_calls(self, *, model: str = MODEL) -> Calls:
+    def new_calls(self, *, model: str = MODEL, api_key: str | None = None) -> Calls:
         """Clients of all gateways."""
         addresses = [each.data for each in self.gateways.values()]
         rng = self.seeds.stream(f"calls/{len(self.calls)}")
-        self.calls.append(Calls(addresses, self.clock, rng, model))
+        self.calls.append(Calls(addresses, self.clock, rng, model, api_key))
         return self.calls[-1]
 
     def rss(self) -> dict[str, float]:
