@@ -47,7 +47,7 @@ from headway.gateway.reload import Load, Reloader
 from headway.gateway.rollouts.ledger import Ledger
 from headway.gateway.rollouts.service import Rollouts
 from headway.gateway.session import WorkerSession
-from headway.gateway.settings import GatewaySettings
+from headway.gateway.settings import GatewaySettings, ResilienceSettings
 from headway.gateway.state import StateReader
 from headway.gateway.state_feed import StateFeed
 from headway.gateway.stream_request import PendingStream
@@ -193,6 +193,7 @@ def wire(
         max_attempts=settings.max_attempts,
         max_tenants=settings.admission.max_active_tenants,
     )
+    set_resilience(scheduler, settings.resilience)
     directory = Directory(scheduler, clock)
     metrics = GatewayMetrics(lambda: state.gauges())
     catalog = Catalog(settings, scheduler, metrics)
@@ -295,6 +296,7 @@ def wire(
         directory.configure(fresh.tenants)
         catalog.configure(fresh)
         path.configure(margin_ns=int(fresh.transport_margin_ms * _NS_PER_MS))
+        set_resilience(scheduler, fresh.resilience)
         set_level(fresh.log_level)
 
     reloader = Reloader(settings, load, apply)
@@ -359,6 +361,16 @@ def wire(
         rollouts=rollouts,
         tls=tls,
         peer_streams=PeerStreams(settings.limits.max_streams_per_peer),
+    )
+
+
+def set_resilience(scheduler: Scheduler, settings: ResilienceSettings) -> None:
+    """Puts settings of breakers, retries, copies and pipelining in force."""
+    scheduler.set_resilience(
+        max_ejected_share=settings.max_ejected_share,
+        retry_share=settings.retry_share,
+        hedge_share=settings.hedge_share,
+        pipelined=settings.pipelined_dispatch,
     )
 
 
