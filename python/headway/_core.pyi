@@ -15,6 +15,7 @@ __all__ = [
     "Batch",
     "BatchOutcome",
     "BatchReason",
+    "BreakerState",
     "CostModel",
     "EdfQueue",
     "Ended",
@@ -201,6 +202,18 @@ class ReplicaCondition:
     """Finishes what it has."""
 
 @final
+class BreakerState:
+    """What a replica's breaker lets through. Compare with ``==``; ``int()`` gives the value."""
+
+    CLOSED: BreakerState
+    """Everything."""
+    OPEN: BreakerState
+    """Nothing, for a time: 5 s at first, up to 60 s."""
+    HALF_OPEN: BreakerState
+    """One request at a time, until three in a row went well."""
+    def __int__(self) -> int: ...
+
+@final
 class Batch:
     """A batch for one replica. The lists run in parallel, one entry a member."""
 
@@ -240,6 +253,18 @@ class Batch:
     @property
     def attempts(self) -> list[int]:
         """Executions begun for the member, this one included."""
+    @property
+    def hedge_of(self) -> int:
+        """The late batch that this is a copy of; 0 for none.
+
+        Its members go on executing there; the first copy to answer ends them.
+        """
+    @property
+    def look_at_ns(self) -> int:
+        """When to call `form_batch` again for this batch's sake; 0 for never."""
+    @property
+    def is_pipelined(self) -> bool:
+        """Whether the replica still executes its last batch, so that this one waits there."""
     def __len__(self) -> int: ...
 
 @final
@@ -291,6 +316,21 @@ class PoolStats:
     def quantum_ns(self) -> int:
         """Batch-length quantum; 0 where the policy has none yet."""
     @property
+    def ejected_replicas(self) -> int:
+        """Ready replicas that breakers shut out, or have on probation."""
+    @property
+    def retry_tokens(self) -> float:
+        """Retries that the budget has left."""
+    @property
+    def retries_refused(self) -> int:
+        """Retries that the budget refused."""
+    @property
+    def hedges_sent(self) -> int:
+        """Copies of late batches sent."""
+    @property
+    def hedges_won(self) -> int:
+        """Copies that answered first."""
+    @property
     def limit(self) -> int:
         """Requests that the pool may have in hand; 0 for no limit."""
     @property
@@ -325,6 +365,20 @@ class ReplicaStats:
     def failed_batches(self) -> int: ...
     @property
     def busy_answers(self) -> int: ...
+    @property
+    def breaker(self) -> BreakerState: ...
+    @property
+    def open_until_ns(self) -> int:
+        """End of the breaker's open time; 0 unless open."""
+    @property
+    def recent_outcomes(self) -> int:
+        """Request outcomes by which its breaker judges, at most 50."""
+    @property
+    def recent_failures(self) -> int:
+        """Failures among them."""
+    @property
+    def handoff_ns(self) -> int:
+        """Median time of an execution beyond the device's, where it was sent to an idle one."""
 
 @final
 class Scheduler:
@@ -454,6 +508,23 @@ class Scheduler:
           priority_weights: factors of critical, standard and sheddable, each above 0.
           shed_early: refuse on arrival what will not be served.
         """
+    def set_resilience(
+        self,
+        *,
+        max_ejected_share: float = 0.5,
+        retry_share: float = 0.1,
+        hedge_share: float = 0.0,
+        pipelined: bool = False,
+    ) -> None:
+        """Sets what is done about replicas that fail, stall or are about to be free, in all pools.
+
+        Args:
+          max_ejected_share: most of a pool's ready replicas that breakers may shut out at once, in
+            [0, 1]; never the last one.
+          retry_share: retries that each request earns, in [0, 1]; beside 10 a second.
+          hedge_share: device time for second copies of late batches, as a share of all; 0: none.
+          pipelined: a replica with one slot gets its next batch just before it is free.
+        """
     def remove_pool(self, now_ns: int, pool: int) -> list[int]:
         """Removes a pool; returns the tickets that were in it. Its replicas must be gone."""
     def add_replica(
@@ -538,7 +609,8 @@ class Scheduler:
     def form_batch(self, now_ns: int, pool: int) -> Batch | None:
         """Chooses a free replica and the batch for it; None if nothing can start now.
 
-        Call again until None. Members are executing from here on, until `complete`.
+        Call again until None. Members are executing from here on, until `complete`. With nothing
+        queued it may be a copy of a late batch (`Batch.hedge_of`).
         """
     def complete(
         self,
@@ -551,6 +623,7 @@ class Scheduler:
         retry: Sequence[int] = (),
         failed: int = 0,
         used: Sequence[tuple[int, int]] = (),
+        invalid: int = 0,
     ) -> list[int]:
         """Feeds back how a batch ended and frees its slot.
 
@@ -560,6 +633,7 @@ class Scheduler:
           retry_after_ns: for BUSY, when the worker expects to be free.
           retry: for OK, members without a valid result; they are queued again.
           failed: for OK, members that failed in the runtime; counted against the replica.
+          invalid: for OK, members that were not executed by no fault of the replica; not counted.
           used: for OK, (ticket, units) as counted for single members, prompt and output; members
             that are not named pay their share of `units`, or their estimate. Tenants pay that
             instead of the estimate; members that end without an answer pay nothing.
@@ -571,7 +645,10 @@ class Scheduler:
         An unknown batch id is ignored (its pool was removed) and returns []. Measurements come
         from a worker: what is negative or beyond 2**62 counts as 0 rather than raising.
         After a failure a member shares its next batch with at most half as many companions, and
-        its last attempt is alone, so that a poison member takes no other with it.
+        its last attempt is alone, so that a poison member takes no other with it. It does not go
+        back to the replica that failed it while another takes batches. Retries are paid from a
+        budget, but for members of a failed batch while most of the pool's requests go well.
+        While a copy of the batch is executing, its members are left to that copy instead.
         """
     def cancel(self, now_ns: int, ticket: int) -> Ended | None:
         """Ends a request; None if it is not live.
@@ -590,6 +667,8 @@ class Scheduler:
         """
 
     # -- reads: never change anything
+    def look_at_ns(self, pool: int) -> int | None:
+        """When a replica is about to be free for what is queued; None if it is not known."""
     def drain_ns(self, pool: int) -> int: ...
     def pool_stats(self, pool: int) -> PoolStats: ...
     def replica_stats(self, replica: int) -> ReplicaStats: ...

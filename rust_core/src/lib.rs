@@ -6,6 +6,7 @@
 
 pub mod batch;
 pub mod batching;
+pub mod breaker;
 pub mod bucket;
 pub mod check;
 pub mod cost;
@@ -17,11 +18,14 @@ pub mod error;
 pub mod ewma;
 pub mod fair;
 pub mod hash;
+pub mod hedge;
 pub mod histogram;
 pub mod limiter;
 pub mod median;
 pub mod p2c;
+pub mod quantile;
 pub mod residual;
+pub mod retry;
 pub mod rng;
 pub mod scheduler;
 pub mod sim;

@@ -46,9 +46,10 @@ async def _served(running: RunningGateway, model: str) -> tuple[bool, bool]:
     check = health_pb2.HealthCheckRequest(service=model)
     status = await running.health.Check(check, timeout=5)
     request = inference_pb2.InferRequest(model=model or "sim", input=types_pb2.Input(text="t"))
+    request.slo.FromMilliseconds(300)
     try:
         await running.inference.Infer(request, timeout=5)
     except grpc.aio.AioRpcError as error:
-        assert refusal(error).reason in ("NO_CAPACITY", "MODEL_LOADING")
+        assert refusal(error).reason in ("NO_CAPACITY", "MODEL_LOADING", "DEADLINE_EXPIRED")
         return status.status == STATUS.SERVING, False
     return status.status == STATUS.SERVING, True

@@ -13,7 +13,10 @@ from headway.gateway.settings import GatewaySettings
 @pytest.mark.parametrize("transport", ["grpcio", "native"])
 async def test_fault_55_large_messages(transport: str) -> None:
     """5 MiB pass; beyond what is configured, either way, the numbers and the setting are told."""
-    async with running_gateway(transport=transport) as running, running_worker(running):
+    async with (
+        running_gateway(transport=transport) as running,
+        running_worker(running, runtime={"max_units": 1 << 40}),
+    ):
         async with Client(running.addresses["data"]) as client:
             answer = await client.infer(text_request("x" * (5 << 20)), timeout_s=30)
             assert answer.replica == "w1"

@@ -15,6 +15,7 @@ import h2.settings
 PREFACE = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"
 INFER = "/headway.v1.InferenceService/Infer"
 INFER_MANY = "/headway.v1.InferenceService/InferMany"
+GET_STATE = "/headway.v1.ControlService/GetState"
 HEALTH = "/grpc.health.v1.Health/Check"
 
 

@@ -242,14 +242,28 @@ def _replicas(replicas: Sequence[Any]) -> "RenderableType":
             f"{each.outstanding_batches}/{each.max_outstanding_batches}",
             control.ms(each.latency) if each.HasField("latency") else "-",
             f"{each.speed:.2f}",
+            _breaker(each),
             f"{each.completed_batches:,}",
             f"{each.failed_batches:,}",
             each.address,
         )
         for each in replicas
     ]
-    heads = ("replica", "state", "busy", "latency", "speed", "done", "failed", "address")
+    heads = ("replica", "state", "busy", "latency", "speed", "breaker", "done", "failed", "address")
     return control.table(*heads, rows=rows, empty="no replica is registered")
+
+
+def _breaker(replica: Any) -> str:
+    """What its breaker lets through, and by which failures it judges."""
+    from headway.v1 import control_pb2
+
+    word = control_pb2.BreakerState.Name(replica.breaker).removeprefix("BREAKER_STATE_")
+    word = word.lower().replace("_", "-")
+    if replica.HasField("breaker_open_for"):
+        word += f" {replica.breaker_open_for.ToMilliseconds() / 1000:.0f} s"
+    if replica.recent_failures:
+        word += f", {replica.recent_failures}/{replica.recent_outcomes} failed"
+    return f"[red]{word}[/red]" if "open" in word else word
 
 
 def _condition(name: str, replica: Any) -> str:

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import cast
 
 from headway import errors
-from headway._core import Batch, BatchOutcome, Ended, Scheduler
+from headway._core import Batch, BatchOutcome, BreakerState, Ended, Scheduler
 from headway.clock import Clock
 from headway.gateway.decisions import MAX_COMPANIONS, BatchTrace
 from headway.gateway.pending import Pending
@@ -25,6 +25,7 @@ _OK = worker_pb2.ITEM_STATUS_OK
 _INVALID = worker_pb2.ITEM_STATUS_INVALID
 _EXPIRED = worker_pb2.ITEM_STATUS_EXPIRED
 _FAILED = worker_pb2.ITEM_STATUS_FAILED
+_NEUTRAL = (_INVALID, _EXPIRED)
 _NO_ANSWER = (worker_pb2.ITEM_STATUS_UNSPECIFIED, worker_pb2.ITEM_STATUS_CANCELLED)
 _MESSAGE_LIMIT = 500
 _OVERDUE_NS = 5_000_000_000
@@ -33,7 +34,10 @@ _OVERDUE_NS = 5_000_000_000
 
 @dataclass(slots=True, eq=False)
 class Flight:
-    """A batch on its way: what was sent, to whom, and for whom."""
+    """A batch on its way: what was sent, to whom, and for whom.
+
+    `twin`: the late batch that this is a copy of, or the copy of this one; 0 for none.
+    """
 
     batch_id: int
     replica: Replica
@@ -44,6 +48,7 @@ class Flight:
     predicted_ns: int
     sent_ns: int
     trace: BatchTrace
+    twin: int = 0
 
     def overdue(self, now_ns: int) -> bool:
         """Whether all its members ended long ago, and it should have been executed long ago."""
@@ -94,6 +99,10 @@ class Dispatcher:
         self._pump_scheduled = False
         # Set by the request path, which owns the timer: a busy replica is offered again by time.
         self.rearm: Callable[[], None]
+        # Likewise: asks for a call at an instant, at which a late batch may be sent again or the
+        # next one may leave for a replica that is about to be free.
+        self.look_at: Callable[[int], None]
+        self._retries_refused: dict[int, int] = {}
 
     def kick(self, pool: int) -> None:
         """Something changed that may let a batch of `pool` start.
@@ -111,8 +120,14 @@ class Dispatcher:
         pools, self._dirty = sorted(self._dirty), set()
         now_ns = self._clock.now_ns()
         for pool in pools:
-            while (batch := self._scheduler.form_batch(now_ns, pool)) is not None:
+            batch = self._scheduler.form_batch(now_ns, pool)
+            if batch is None:
+                if (at_ns := self._scheduler.look_at_ns(pool)) is not None:
+                    self.look_at(at_ns)
+                continue
+            while batch is not None:
                 self._send(now_ns, batch)
+                batch = self._scheduler.form_batch(now_ns, pool)
 
     def _send(self, now_ns: int, batch: Batch) -> None:
         replica = self._replica_of(batch.replica)
@@ -120,7 +135,9 @@ class Dispatcher:
             batch_id=batch.id,
             model_handle=replica.wire_handle,
             predicted_device_ns=batch.predicted_ns,
+            pipelined=batch.is_pipelined,
         )
+        late = self._flights.get(batch.hedge_of) if batch.hedge_of else None
         members: dict[int, Pending] = {}
         num_bytes = 0
         queued = batch.queued_ns
@@ -131,7 +148,10 @@ class Dispatcher:
             batch.tickets, queued, batch.slack_ns, batch.attempts, strict=True
         ):
             pending = self._live[ticket]
-            pending.queued_ns, pending.slack_ns, pending.attempts = waited, slack, attempts
+            if late is None:
+                pending.queued_ns, pending.slack_ns, pending.attempts = waited, slack, attempts
+            else:
+                pending.hedged = True
             pending.record.attempts.append((trace, waited, slack))
             members[ticket] = pending
             size = pending.request.ByteSize()
@@ -148,11 +168,16 @@ class Dispatcher:
             reason=cast("inference_pb2.BatchReason", reason),
             predicted_device=duration_from_ns(batch.predicted_ns),
         )
-        replica.pool.metrics.dispatched(_REASON_NAMES[reason], queued)
+        if late is None:
+            replica.pool.metrics.dispatched(_REASON_NAMES[reason], queued)
         self._flights[batch.id] = Flight(
             batch.id, replica, replica.session, members, info,
-            batch.units, batch.predicted_ns, now_ns, trace,
+            batch.units, batch.predicted_ns, now_ns, trace, batch.hedge_of,
         )  # fmt: skip
+        if late is not None:
+            late.twin = batch.id
+        if batch.look_at_ns:
+            self.look_at(batch.look_at_ns)
         replica.session.send(worker_pb2.SessionRequest(execute=execute))
 
     def on_result(self, session: WorkerSession, result: worker_pb2.BatchResult) -> None:
@@ -163,11 +188,17 @@ class Dispatcher:
         del self._flights[result.batch_id]
         items, unanswered = _match(flight, result)
         failed = [item for item in items if item.status == _FAILED]
+        twin = self._part(flight)
         if failed and len(failed) == len(flight.members):
             self._give_back(flight, BatchOutcome.FAILED, why=failed[0].message)
             return
+        if twin is not None and failed:
+            # The other copy may still answer for them.
+            unanswered += [item.item_id for item in failed]
+            items = [item for item in items if item.status != _FAILED]
+            failed = []
         now_ns = self._clock.now_ns()
-        flight.trace.end(now_ns, "ok", device_ns=result.device_ns)
+        flight.trace.end(now_ns, "ok" if items else "cancelled", device_ns=result.device_ns)
         ended = self._scheduler.complete(
             now_ns,
             flight.batch_id,
@@ -176,12 +207,15 @@ class Dispatcher:
             result.units,
             retry=unanswered,
             failed=len(failed),
+            invalid=sum(1 for item in items if item.status in _NEUTRAL),
             used=_used(items),
         )
         self._learn(flight, result)
         for item in items:
             self._end_member(flight, item, result, now_ns)
-        self._fail_all(ended, now_ns, "the worker's answer left it out")
+        self._fail_all(flight, ended, now_ns, "the worker's answer left it out")
+        if twin is not None:
+            self._stop_ended(twin)
         self.kick(flight.replica.pool.handle)
 
     def on_busy(self, session: WorkerSession, busy: worker_pb2.BatchBusy) -> None:
@@ -203,8 +237,12 @@ class Dispatcher:
         """Tells workers to stop working for requests that ended while executing."""
         by_batch: dict[int, list[int]] = {}
         for end in ended:
-            if end.batch in self._flights:
-                by_batch.setdefault(end.batch, []).append(end.ticket)
+            flight = self._flights.get(end.batch)
+            if flight is None:
+                continue
+            by_batch.setdefault(end.batch, []).append(end.ticket)
+            if flight.twin in self._flights:
+                by_batch.setdefault(flight.twin, []).append(end.ticket)
         for batch_id, tickets in by_batch.items():
             cancel = worker_pb2.CancelItems(batch_id=batch_id, item_ids=tickets)
             self._flights[batch_id].session.send(worker_pb2.SessionRequest(cancel=cancel))
@@ -234,12 +272,44 @@ class Dispatcher:
     ) -> None:
         now_ns = self._clock.now_ns()
         flight.trace.end(now_ns, _outcome_name(outcome), why)
+        flight.trace.left_to_twin = self._part(flight) is not None
         ended = self._scheduler.complete(
             now_ns, flight.batch_id, outcome, retry_after_ns=retry_after_ns
         )
-        self._fail_all(ended, now_ns, why)
+        if outcome != BatchOutcome.BUSY:
+            self._note_breaker(flight)
+        self._fail_all(flight, ended, now_ns, why)
         self.kick(flight.replica.pool.handle)
         self.rearm()
+
+    def _part(self, flight: Flight) -> Flight | None:
+        """Parts a flight that ends from its twin; returns the twin if it is still on its way."""
+        twin = self._flights.get(flight.twin) if flight.twin else None
+        if twin is not None:
+            twin.twin = 0
+        return twin
+
+    def _stop_ended(self, flight: Flight) -> None:
+        """Tells a worker to stop working for members that ended elsewhere."""
+        ended = [ticket for ticket in flight.members if ticket not in self._live]
+        cancel = worker_pb2.CancelItems(batch_id=flight.batch_id, item_ids=ended)
+        if ended:
+            flight.session.send(worker_pb2.SessionRequest(cancel=cancel))
+
+    def _note_breaker(self, flight: Flight) -> None:
+        """Keeps, for whoever asks, what a failure did to the replica's standing."""
+        stats = self._scheduler.replica_stats(flight.replica.handle)
+        trace = flight.trace
+        trace.shut_out = stats.breaker == BreakerState.OPEN
+        trace.recent_failures, trace.recent_outcomes = stats.recent_failures, stats.recent_outcomes
+
+    def _was_refused_retry(self, flight: Flight) -> bool:
+        """True if the retry budget refused something since this was last asked of the pool."""
+        handle = flight.replica.pool.handle
+        refused = self._scheduler.pool_stats(handle).retries_refused
+        before = self._retries_refused.get(handle, 0)
+        self._retries_refused[handle] = refused
+        return refused > before
 
     def _learn(self, flight: Flight, result: worker_pb2.BatchResult) -> None:
         if result.device_ns > 0:
@@ -270,7 +340,8 @@ class Dispatcher:
         else:
             pending.fail(now_ns, _member_error(item, flight.replica.name))
 
-    def _fail_all(self, tickets: Iterable[int], now_ns: int, why: str) -> None:
+    def _fail_all(self, flight: Flight, tickets: list[int], now_ns: int, why: str) -> None:
+        is_refused = bool(tickets) and self._was_refused_retry(flight)
         for ticket in tickets:
             pending = self._live.pop(ticket, None)
             if pending is None:
@@ -279,7 +350,10 @@ class Dispatcher:
                 pending.fail(now_ns, errors.DeadlineExpired("its deadline passed while it ran"))
                 continue
             message = f"it was begun {pending.attempts} times without an answer: "
-            pending.fail(now_ns, errors.UpstreamFailure(message + (why or "no time was left")))
+            message += why or "no time was left"
+            if is_refused:
+                message += "; the version's retry budget is spent, since too much fails"
+            pending.fail(now_ns, errors.UpstreamFailure(message))
 
 
 def _trace(
@@ -299,6 +373,8 @@ def _trace(
         batch.score_ns,
         other,
         batch.other_score_ns,
+        hedge_of=batch.hedge_of,
+        pipelined=batch.is_pipelined,
     )
 
 
@@ -370,6 +446,7 @@ def _response(
         version=pool.version,
         replica=flight.replica.worker_id,
         attempts=pending.attempts,
+        hedged=pending.hedged,
         output=item.output,
         usage=item.usage,
         timings=timings,

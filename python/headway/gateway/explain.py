@@ -201,6 +201,15 @@ def _attempt(record: Record, number: int) -> Iterator[str]:
     if trace.size > 1:
         named = f" ({', '.join(others[:4])}{', ...' if trace.size > 5 else ''})" if others else ""
         company = f"in batch {trace.batch_id} with {_count(trace.size - 1, 'other request')}{named}"
+    if trace.hedge_of:
+        yield (
+            f"Batch {trace.hedge_of} was later than 95 % of that version's batches, replica "
+            f"{trace.replica} had nothing to do and there was device time left for copies: "
+            f"{_ms(trace.sent_ns - record.arrived_ns)} after its arrival the request was also sent "
+            f"there, {company}, predicted to take {_ms(trace.predicted_ns)}."
+        )
+        yield from _attempt_end(record, number)
+        return
     if trace.reason == LANE:
         yield (
             f"{which} {_ms(queued_ns)} in the queue it took a lane of replica {trace.replica}. Its "
@@ -220,14 +229,38 @@ def _attempt(record: Record, number: int) -> Iterator[str]:
             f"{_ms(trace.score_ns)} of expected wait and service against "
             f"{_ms(trace.other_score_ns)}."
         )
+    if trace.pipelined:
+        yield (
+            f"{trace.replica} still executed its last batch and was about to be free: the batch "
+            "left early, so as not to leave the device idle."
+        )
+    yield from _attempt_end(record, number)
+
+
+def _attempt_end(record: Record, number: int) -> Iterator[str]:
+    trace = record.attempts[number][0]
     outcome = _attempt_outcome(record, number)
     if outcome in _WHAT_FAILED:
         why = f" ({trace.message})" if trace.message else ""
-        ended = number == len(record.attempts) - 1 and record.outcome not in ("", "ok")
-        then = "no attempt or time was left" if ended else "the request went back to the queue"
-        yield f"{_WHAT_FAILED[outcome].format(why=why)}; {then}."
+        yield f"{_WHAT_FAILED[outcome].format(why=why)}; {_what_then(record, number)}."
+        if trace.shut_out:
+            yield (
+                f"{trace.replica} was shut out by its breaker, since half or more of its last "
+                "requests had failed; after some seconds single requests are tried there."
+            )
     elif outcome == "ok" and trace.device_ns:
         yield f"The device took {_ms(trace.device_ns)}{_compared(trace)}."
+    elif outcome == "cancelled" and record.outcome == "ok":
+        yield "The other copy answered first, so this one was stopped."
+
+
+def _what_then(record: Record, number: int) -> str:
+    trace = record.attempts[number][0]
+    if trace.left_to_twin:
+        return "its other copy was executing already, so the request waited for that"
+    if number == len(record.attempts) - 1 and record.outcome not in ("", "ok"):
+        return "no attempt or time was left"
+    return "the request went back to the queue"
 
 
 def _outcome(record: Record, now_ns: int) -> str:
@@ -280,6 +313,8 @@ def _attempt_message(record: Record, number: int) -> control_pb2.AttemptRecord:
         message=trace.message,
         companion_ids=[name for name in trace.request_ids if name != record.request_id],
         other_replica=trace.other_replica,
+        hedge=trace.hedge_of > 0,
+        pipelined=trace.pipelined,
     )
     if trace.ended_ns:
         told.execution.CopyFrom(duration_from_ns(trace.ended_ns - trace.sent_ns))

@@ -259,6 +259,8 @@ class Fleet:
         worker.replicas[card.model, card.version] = replica
         self.replicas[handle] = replica
         pool.num_replicas += 1
+        # A probe of a model that loads hears "not serving", rather than "never heard of it".
+        self.on_readiness(pool)
 
     def _remove(self, worker: Worker, why: str) -> None:
         _log.info("worker left", extra={"worker": worker.worker_id, "why": why})

@@ -75,6 +75,7 @@ class RequestPath:
         self._learning_until_ns = learning_until_ns
         self._timer = DeadlineTimer(clock.now_ns, loop.call_later, self._expire)
         dispatcher.rearm = self._arm_next
+        dispatcher.look_at = self._timer.arm
         self._window = IdempotencyWindow(clock.now_ns)
         self._num_arrived = 0
         self.draining = False

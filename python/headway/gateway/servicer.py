@@ -105,6 +105,9 @@ class _Multiplex:
                 if response is not None:
                     yield response
                     self._room.release()
+            # What ended the reading, where it was not the client: a message that cannot be read.
+            if reader.done() and not reader.cancelled() and (error := reader.exception()):
+                raise error
         finally:
             reader.cancel()
             await asyncio.gather(reader, return_exceptions=True)

@@ -60,6 +60,37 @@ class StoreSettings(_Settings):
     )
 
 
+class ResilienceSettings(_Settings):
+    """What is done about replicas that fail, stall, or are about to be free."""
+
+    max_ejected_share: float = Field(
+        default=0.5,
+        ge=0,
+        le=1,
+        description="Most of a version's ready replicas that breakers may shut out at once; never "
+        "the last one. Half: when more than that fail, it is rarely the replicas.",
+    )
+    retry_share: float = Field(
+        default=0.1,
+        ge=0,
+        le=1,
+        description="Retries that each request earns, beside 10 a second. A tenth: enough for "
+        "single failures, too little to make an outage worse.",
+    )
+    hedge_share: float = Field(
+        default=0.05,
+        ge=0,
+        le=1,
+        description="Device time for second copies of late batches, as a share of all; 0 sends "
+        "none. They only go to replicas with nothing else to do.",
+    )
+    pipelined_dispatch: bool = Field(
+        default=True,
+        description="Whether a replica's next batch leaves just before it is free, so that the "
+        "device does not wait for it. False: when it is free.",
+    )
+
+
 class TenantSettings(_Settings):
     """Who may call, and how much."""
 
@@ -226,6 +257,10 @@ class GatewaySettings(_Settings):
         ge=1,
         le=10,
         description="Executions begun for one request, where workers fail or vanish.",
+    )
+    resilience: ResilienceSettings = Field(
+        default=ResilienceSettings(),
+        description="Breakers, retries, second copies and pipelined dispatch.",
     )
     max_message_bytes: int = Field(
         default=64 * MIB,

@@ -47,13 +47,14 @@ from headway.gateway.reload import Load, Reloader
 from headway.gateway.rollouts.ledger import Ledger
 from headway.gateway.rollouts.service import Rollouts
 from headway.gateway.session import WorkerSession
-from headway.gateway.settings import GatewaySettings
+from headway.gateway.settings import GatewaySettings, ResilienceSettings
 from headway.gateway.state import StateReader
 from headway.gateway.state_feed import StateFeed
 from headway.gateway.stream_request import PendingStream
 from headway.gateway.streaming import StreamDispatcher
 from headway.rng import SeedTree
 from headway.rpc.channels import Connect, open_channel
+from headway.rpc.decoding import Lenient
 from headway.rpc.interceptors import Authenticator, Caller, guard
 from headway.rpc.peers import PeerStreams
 from headway.rpc.server import Health
@@ -123,7 +124,7 @@ class Gateway:
             pushback=self.settings.transport != "native",
             streams=self.peer_streams,
         )
-        inference_pb2_grpc.add_InferenceServiceServicer_to_server(inference, server)
+        inference_pb2_grpc.add_InferenceServiceServicer_to_server(inference, Lenient(server))
         self.health.add_to(server)
 
     def add_control_services(self, server: Any) -> None:
@@ -151,7 +152,7 @@ class Gateway:
             self.authenticate,
             streams=self.peer_streams,
         )
-        control_pb2_grpc.add_ControlServiceServicer_to_server(control, server)
+        control_pb2_grpc.add_ControlServiceServicer_to_server(control, Lenient(server))
         token = self.settings.fleet_token
         fleet = fleet_servicer.FleetServicer(
             self.fleet,
@@ -162,7 +163,7 @@ class Gateway:
         )
         everyone = OpenAuthenticator(Caller("fleet", 0))
         guard(fleet, fleet_servicer.SERVICE, fleet_servicer.METHODS, everyone)
-        fleet_pb2_grpc.add_FleetServiceServicer_to_server(fleet, server)
+        fleet_pb2_grpc.add_FleetServiceServicer_to_server(fleet, Lenient(server))
         self.health.add_to(server)
 
 
@@ -192,6 +193,7 @@ def wire(
         max_attempts=settings.max_attempts,
         max_tenants=settings.admission.max_active_tenants,
     )
+    set_resilience(scheduler, settings.resilience)
     directory = Directory(scheduler, clock)
     metrics = GatewayMetrics(lambda: state.gauges())
     catalog = Catalog(settings, scheduler, metrics)
@@ -294,6 +296,7 @@ def wire(
         directory.configure(fresh.tenants)
         catalog.configure(fresh)
         path.configure(margin_ns=int(fresh.transport_margin_ms * _NS_PER_MS))
+        set_resilience(scheduler, fresh.resilience)
         set_level(fresh.log_level)
 
     reloader = Reloader(settings, load, apply)
@@ -325,6 +328,8 @@ def wire(
     feed = StateFeed(state.read, clock, max_watchers=settings.max_watchers)
     health = Health()
     _join(fleet, dispatcher, streams, state, health)
+    for name in catalog.models:
+        health.set(name, False)
     registry = CollectorRegistry()
     ProcessCollector(registry=registry)
     PlatformCollector(registry=registry)
@@ -356,6 +361,16 @@ def wire(
         rollouts=rollouts,
         tls=tls,
         peer_streams=PeerStreams(settings.limits.max_streams_per_peer),
+    )
+
+
+def set_resilience(scheduler: Scheduler, settings: ResilienceSettings) -> None:
+    """Puts settings of breakers, retries, copies and pipelining in force."""
+    scheduler.set_resilience(
+        max_ejected_share=settings.max_ejected_share,
+        retry_share=settings.retry_share,
+        hedge_share=settings.hedge_share,
+        pipelined=settings.pipelined_dispatch,
     )
 
 

@@ -13,9 +13,11 @@ from contextvars import ContextVar
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
+from google.protobuf.message import DecodeError
 from grpc import aio
 
 from headway.errors import RequestError
+from headway.rpc.decoding import Malformed, refusal_of
 from headway.rpc.peers import PeerStreams
 from headway.rpc.status import abort_arguments
 
@@ -126,6 +128,8 @@ def _unary(
     async def call(request: Any, context: Any) -> Any:
         try:
             _caller.set(authenticate(context.invocation_metadata, path))
+            if type(request) is Malformed:
+                raise refusal_of(request.why)
             return await behaviour(request, context)
         except Exception as error:
             await _abort(context, error, path, pushback)
@@ -145,6 +149,8 @@ def _streaming(
         entered = ""
         try:
             _caller.set(authenticate(context.invocation_metadata, path))
+            if type(request) is Malformed:
+                raise refusal_of(request.why)
             entered = streams.enter(context.peer())
             async for response in behaviour(request, context):
                 yield response
@@ -159,6 +165,8 @@ def _streaming(
 async def _abort(context: Any, error: Exception, path: str, pushback: bool) -> None:
     if isinstance(error, aio.AbortError):
         raise error
+    if isinstance(error, DecodeError):
+        error = refusal_of(str(error))
     if not isinstance(error, RequestError):
         _log.error("unexpected error in %s", path, exc_info=error)
     code, message, trailers = abort_arguments(error, pushback=pushback)

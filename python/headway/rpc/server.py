@@ -12,6 +12,7 @@ from grpc_reflection.v1alpha import reflection
 
 from headway.errors import ConfigError, StartupError
 from headway.limits import ConnectionLimits
+from headway.rpc.decoding import calm_logs
 
 Transport = Literal["grpcio", "native"]
 SERVING = health_pb2.HealthCheckResponse.SERVING
@@ -92,6 +93,7 @@ def make_server(
     Raises:
       ConfigError: the transport's package is not installed.
     """
+    calm_logs()
     options = server_options(max_message_bytes, limits)
     if transport == "grpcio":
         options += grpcio_options(limits)

@@ -16,6 +16,8 @@ from prometheus_client.core import (
 )
 from prometheus_client.registry import Collector
 
+from headway._core import PoolStats
+
 _NS_PER_S = 1e9
 LATENCY_BOUNDS_S = (
     0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0,
@@ -94,6 +96,7 @@ class Gauges:
     def __init__(self) -> None:
         self.queued: list[tuple[str, str, int, int]] = []  # model, version, requests, units
         self.replicas: list[tuple[str, str, str, int]] = []  # model, version, state, count
+        self.resilience: list[tuple[str, str, PoolStats]] = []
         # model, version, limit, requests in flight and displaced by class
         self.classes: list[tuple[str, str, int, Counts, Counts]] = []
         self.tenants = (0, 0)  # known, active of late
@@ -161,6 +164,26 @@ def _control_families(read: Gauges) -> Iterable[Metric]:
     for model, version, share in read.rollouts:
         canaries.add_metric((model, version), share)
     yield canaries
+
+
+def _resilience_families(read: Gauges) -> Iterable[Metric]:
+    labels = ("model", "version")
+    families = (
+        ("headway_hedges_sent", "Second copies of late batches sent.", "hedges_sent"),
+        ("headway_hedges_won", "Second copies that answered first.", "hedges_won"),
+        ("headway_retries_refused", "Retries that the retry budget refused.", "retries_refused"),
+    )
+    for name, text, attribute in families:
+        family = CounterMetricFamily(name, text, labels=labels)
+        for model, version, stats in read.resilience:
+            family.add_metric((model, version), getattr(stats, attribute))
+        yield family
+    tokens = GaugeMetricFamily(
+        "headway_retry_budget", "Retries that the retry budget has left.", labels=labels
+    )
+    for model, version, stats in read.resilience:
+        tokens.add_metric((model, version), stats.retry_tokens)
+    yield tokens
 
 
 class GatewayMetrics(Collector):
@@ -266,5 +289,6 @@ class GatewayMetrics(Collector):
             value=read.config_generation,
         )  # fmt: skip
         yield from (requests, units, replicas, live, generation)
+        yield from _resilience_families(read)
         yield from _admission_families(read)
         yield from _control_families(read)

@@ -14,6 +14,13 @@ from typing import ClassVar as _ClassVar, Optional as _Optional, Union as _Union
 
 DESCRIPTOR: _descriptor.FileDescriptor
 
+class BreakerState(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
+    __slots__ = ()
+    BREAKER_STATE_UNSPECIFIED: _ClassVar[BreakerState]
+    BREAKER_STATE_CLOSED: _ClassVar[BreakerState]
+    BREAKER_STATE_OPEN: _ClassVar[BreakerState]
+    BREAKER_STATE_HALF_OPEN: _ClassVar[BreakerState]
+
 class ReplicaCondition(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
     __slots__ = ()
     REPLICA_CONDITION_UNSPECIFIED: _ClassVar[ReplicaCondition]
@@ -62,6 +69,10 @@ class Role(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
     ROLE_VIEWER: _ClassVar[Role]
     ROLE_OPERATOR: _ClassVar[Role]
     ROLE_ADMIN: _ClassVar[Role]
+BREAKER_STATE_UNSPECIFIED: BreakerState
+BREAKER_STATE_CLOSED: BreakerState
+BREAKER_STATE_OPEN: BreakerState
+BREAKER_STATE_HALF_OPEN: BreakerState
 REPLICA_CONDITION_UNSPECIFIED: ReplicaCondition
 REPLICA_CONDITION_CONNECTING: ReplicaCondition
 REPLICA_CONDITION_READY: ReplicaCondition
@@ -234,7 +245,7 @@ class LearnedCost(_message.Message):
     def __init__(self, intercept: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ..., slope_ns_per_unit: _Optional[float] = ..., residual_ratio: _Optional[float] = ..., num_observations: _Optional[int] = ...) -> None: ...
 
 class ReplicaState(_message.Message):
-    __slots__ = ("replica", "worker_id", "address", "model", "version", "condition", "outstanding_batches", "max_outstanding_batches", "latency", "speed", "completed_batches", "failed_batches", "busy_answers", "lease_expires_at", "labels", "drained_by_operator")
+    __slots__ = ("replica", "worker_id", "address", "model", "version", "condition", "outstanding_batches", "max_outstanding_batches", "latency", "speed", "completed_batches", "failed_batches", "busy_answers", "lease_expires_at", "labels", "drained_by_operator", "breaker", "breaker_open_for", "recent_outcomes", "recent_failures", "handoff")
     class LabelsEntry(_message.Message):
         __slots__ = ("key", "value")
         KEY_FIELD_NUMBER: _ClassVar[int]
@@ -258,6 +269,11 @@ class ReplicaState(_message.Message):
     LEASE_EXPIRES_AT_FIELD_NUMBER: _ClassVar[int]
     LABELS_FIELD_NUMBER: _ClassVar[int]
     DRAINED_BY_OPERATOR_FIELD_NUMBER: _ClassVar[int]
+    BREAKER_FIELD_NUMBER: _ClassVar[int]
+    BREAKER_OPEN_FOR_FIELD_NUMBER: _ClassVar[int]
+    RECENT_OUTCOMES_FIELD_NUMBER: _ClassVar[int]
+    RECENT_FAILURES_FIELD_NUMBER: _ClassVar[int]
+    HANDOFF_FIELD_NUMBER: _ClassVar[int]
     replica: str
     worker_id: str
     address: str
@@ -274,7 +290,12 @@ class ReplicaState(_message.Message):
     lease_expires_at: _timestamp_pb2.Timestamp
     labels: _containers.ScalarMap[str, str]
     drained_by_operator: bool
-    def __init__(self, replica: _Optional[str] = ..., worker_id: _Optional[str] = ..., address: _Optional[str] = ..., model: _Optional[str] = ..., version: _Optional[str] = ..., condition: _Optional[_Union[ReplicaCondition, str]] = ..., outstanding_batches: _Optional[int] = ..., max_outstanding_batches: _Optional[int] = ..., latency: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ..., speed: _Optional[float] = ..., completed_batches: _Optional[int] = ..., failed_batches: _Optional[int] = ..., busy_answers: _Optional[int] = ..., lease_expires_at: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., labels: _Optional[_Mapping[str, str]] = ..., drained_by_operator: _Optional[bool] = ...) -> None: ...
+    breaker: BreakerState
+    breaker_open_for: _duration_pb2.Duration
+    recent_outcomes: int
+    recent_failures: int
+    handoff: _duration_pb2.Duration
+    def __init__(self, replica: _Optional[str] = ..., worker_id: _Optional[str] = ..., address: _Optional[str] = ..., model: _Optional[str] = ..., version: _Optional[str] = ..., condition: _Optional[_Union[ReplicaCondition, str]] = ..., outstanding_batches: _Optional[int] = ..., max_outstanding_batches: _Optional[int] = ..., latency: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ..., speed: _Optional[float] = ..., completed_batches: _Optional[int] = ..., failed_batches: _Optional[int] = ..., busy_answers: _Optional[int] = ..., lease_expires_at: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., labels: _Optional[_Mapping[str, str]] = ..., drained_by_operator: _Optional[bool] = ..., breaker: _Optional[_Union[BreakerState, str]] = ..., breaker_open_for: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ..., recent_outcomes: _Optional[int] = ..., recent_failures: _Optional[int] = ..., handoff: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ...) -> None: ...
 
 class ListReplicasRequest(_message.Message):
     __slots__ = ("model",)
@@ -922,7 +943,7 @@ class AdmissionRecord(_message.Message):
     def __init__(self, limit: _Optional[int] = ..., inflight: _Optional[int] = ..., reserved: _Optional[int] = ..., tenant_units: _Optional[float] = ..., tenant_queued: _Optional[int] = ..., share_ratio: _Optional[float] = ..., weight_part: _Optional[float] = ...) -> None: ...
 
 class AttemptRecord(_message.Message):
-    __slots__ = ("replica", "batch", "device", "outcome", "queued", "slack", "execution", "message", "companion_ids", "score", "other_replica", "other_score")
+    __slots__ = ("replica", "batch", "device", "outcome", "queued", "slack", "execution", "message", "companion_ids", "score", "other_replica", "other_score", "hedge", "pipelined")
     REPLICA_FIELD_NUMBER: _ClassVar[int]
     BATCH_FIELD_NUMBER: _ClassVar[int]
     DEVICE_FIELD_NUMBER: _ClassVar[int]
@@ -935,6 +956,8 @@ class AttemptRecord(_message.Message):
     SCORE_FIELD_NUMBER: _ClassVar[int]
     OTHER_REPLICA_FIELD_NUMBER: _ClassVar[int]
     OTHER_SCORE_FIELD_NUMBER: _ClassVar[int]
+    HEDGE_FIELD_NUMBER: _ClassVar[int]
+    PIPELINED_FIELD_NUMBER: _ClassVar[int]
     replica: str
     batch: _inference_pb2.BatchInfo
     device: _duration_pb2.Duration
@@ -947,7 +970,9 @@ class AttemptRecord(_message.Message):
     score: _duration_pb2.Duration
     other_replica: str
     other_score: _duration_pb2.Duration
-    def __init__(self, replica: _Optional[str] = ..., batch: _Optional[_Union[_inference_pb2.BatchInfo, _Mapping]] = ..., device: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ..., outcome: _Optional[str] = ..., queued: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ..., slack: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ..., execution: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ..., message: _Optional[str] = ..., companion_ids: _Optional[_Iterable[str]] = ..., score: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ..., other_replica: _Optional[str] = ..., other_score: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ...) -> None: ...
+    hedge: bool
+    pipelined: bool
+    def __init__(self, replica: _Optional[str] = ..., batch: _Optional[_Union[_inference_pb2.BatchInfo, _Mapping]] = ..., device: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ..., outcome: _Optional[str] = ..., queued: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ..., slack: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ..., execution: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ..., message: _Optional[str] = ..., companion_ids: _Optional[_Iterable[str]] = ..., score: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ..., other_replica: _Optional[str] = ..., other_score: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ..., hedge: _Optional[bool] = ..., pipelined: _Optional[bool] = ...) -> None: ...
 
 class SetLogLevelRequest(_message.Message):
     __slots__ = ("level", "logger")

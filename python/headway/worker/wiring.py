@@ -14,6 +14,7 @@ from headway.clock import Clock, wall_ns
 from headway.exposure import OpenPort, exposures
 from headway.rng import SeedTree, fresh_root
 from headway.rpc.channels import Connect, open_channel
+from headway.rpc.decoding import Lenient
 from headway.rpc.interceptors import Caller, guard
 from headway.rpc.server import Health, add_standard_services, bind, make_server
 from headway.rpc.tls import ProcessTls
@@ -171,7 +172,7 @@ class Worker:
         servicer = WorkerServicer(self._sessions, self._tls.fleet_name)
         # Gateways show who they are in the session's greeting, not in the call's metadata.
         guard(servicer, SERVICE, ["Session"], lambda _metadata, _method: Caller("fleet", 0))
-        worker_pb2_grpc.add_WorkerServiceServicer_to_server(servicer, self._server)
+        worker_pb2_grpc.add_WorkerServiceServicer_to_server(servicer, Lenient(self._server))
         self._health.add_to(self._server)
         add_standard_services(self._server, [SERVICE])
         bound = bind(

@@ -1,7 +1,7 @@
 //! The enumerations.
 use pyo3::prelude::*;
 
-use crate::{batch, scheduler};
+use crate::{batch, breaker, scheduler};
 
 /// Why `Scheduler.offer` refused.
 #[pyclass(frozen, eq, hash, module = "headway._core", rename_all = "SCREAMING_SNAKE_CASE")]
@@ -125,6 +125,25 @@ impl From<scheduler::Condition> for ReplicaCondition {
             scheduler::Condition::Connecting => Self::Connecting,
             scheduler::Condition::Ready => Self::Ready,
             scheduler::Condition::Draining => Self::Draining,
+        }
+    }
+}
+
+/// What a replica's breaker lets through.
+#[pyclass(frozen, eq, hash, module = "headway._core", rename_all = "SCREAMING_SNAKE_CASE")]
+#[derive(Clone, Copy, PartialEq, Eq, Hash)]
+pub enum BreakerState {
+    Closed = 1,
+    Open = 2,
+    HalfOpen = 3,
+}
+
+impl From<breaker::BreakerState> for BreakerState {
+    fn from(state: breaker::BreakerState) -> Self {
+        match state {
+            breaker::BreakerState::Closed => Self::Closed,
+            breaker::BreakerState::Open => Self::Open,
+            breaker::BreakerState::HalfOpen => Self::HalfOpen,
         }
     }
 }

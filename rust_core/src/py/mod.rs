@@ -39,7 +39,7 @@ mod core {
     #[pymodule_export]
     use super::engine::{Step, StepGraph, StepPause, StepPrices, StepReason, StepScheduler};
     #[pymodule_export]
-    use super::enums::{BatchOutcome, BatchReason, RefusalReason, ReplicaCondition};
+    use super::enums::{BatchOutcome, BatchReason, BreakerState, RefusalReason, ReplicaCondition};
     #[pymodule_export]
     use super::ewma::PeakEwma;
     #[pymodule_export]

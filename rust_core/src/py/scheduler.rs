@@ -10,7 +10,7 @@ use super::stats::{PoolStats, ReplicaStats};
 use super::verdict::{Admission, Verdict};
 use crate::cost::Affine;
 use crate::limiter::LimiterSettings;
-use crate::scheduler::{self, AdmissionSettings, Offer, ReplicaLimits, Report};
+use crate::scheduler::{self, AdmissionSettings, Offer, ReplicaLimits, Report, Resilience};
 use crate::tenants::TenantTerms;
 
 /// A ticket or a verdict.
@@ -206,6 +206,30 @@ impl Scheduler {
         Ok(self.0.hold().set_policy(pool.0, &settings)?)
     }
 
+    #[pyo3(
+        signature = (
+            *, max_ejected_share = Real(0.5), retry_share = Real(0.1), hedge_share = Real(0.0),
+            pipelined = false
+        ),
+        text_signature = "($self, *, max_ejected_share=0.5, retry_share=0.1, hedge_share=0.0, \
+                          pipelined=False)"
+    )]
+    fn set_resilience(
+        &self,
+        max_ejected_share: Real,
+        retry_share: Real,
+        hedge_share: Real,
+        pipelined: bool,
+    ) -> PyResult<()> {
+        let settings = Resilience {
+            max_ejected_share: max_ejected_share.0,
+            retry_share: retry_share.0,
+            hedge_share: hedge_share.0,
+            is_pipelined: pipelined,
+        };
+        Ok(self.0.hold().set_resilience(&settings)?)
+    }
+
     fn remove_pool(&self, now_ns: Int, pool: Int) -> PyResult<Vec<u64>> {
         Ok(self.0.hold().remove_pool(now_ns.0, pool.0)?)
     }
@@ -329,10 +353,10 @@ impl Scheduler {
     #[pyo3(
         signature = (
             now_ns, batch, outcome, device_ns = Int(0), units = Int(0), retry_after_ns = Int(0),
-            retry = Vec::new(), failed = Int(0), used = Vec::new()
+            retry = Vec::new(), failed = Int(0), used = Vec::new(), invalid = Int(0)
         ),
         text_signature = "($self, now_ns, batch, outcome, device_ns=0, units=0, \
-                          retry_after_ns=0, retry=(), failed=0, used=())"
+                          retry_after_ns=0, retry=(), failed=0, used=(), invalid=0)"
     )]
     fn complete(
         &self,
@@ -345,6 +369,7 @@ impl Scheduler {
         retry: Vec<Int>,
         failed: Int,
         used: Vec<(Int, Int)>,
+        invalid: Int,
     ) -> PyResult<Vec<u64>> {
         let mut used: Vec<(u64, u64)> = used.iter().filter_map(natural).collect();
         used.sort_unstable();
@@ -357,6 +382,7 @@ impl Scheduler {
             retry: &retry,
             failed: failed.0,
             used: &used,
+            invalid: invalid.0,
         };
         Ok(self.0.hold().complete(now_ns.0, batch.0, &report)?)
     }
@@ -371,6 +397,10 @@ impl Scheduler {
 
     fn next_event_ns(&self) -> Option<i64> {
         self.0.hold().next_event_ns()
+    }
+
+    fn look_at_ns(&self, pool: Int) -> PyResult<Option<i64>> {
+        Ok(self.0.hold().look_at_ns(pool.0)?)
     }
 
     fn drain_ns(&self, pool: Int) -> PyResult<i64> {

@@ -346,7 +346,15 @@ impl Scheduler {
         let (now_ns, item) = (arrival.now_ns, arrival.item);
         let (tenant, device_ns) = (arrival.tenant, arrival.device_ns);
         let charge = Charge { tenant, units: item.units, device_ns, used: None };
-        let request = Request { pool: key, item, state: State::Queued, attempts: 0, charge };
+        let request = Request {
+            pool: key,
+            item,
+            state: State::Queued,
+            attempts: 0,
+            failed_on: u64::MAX,
+            cases: Vec::new(),
+            charge,
+        };
         let entered = self.live.insert(request);
         let entered = entered.and_then(|ticket| Some((ticket, self.live.slot(ticket)?)));
         // There is room: `crowding` has looked.

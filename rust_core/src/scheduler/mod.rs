@@ -3,19 +3,23 @@
 //! Every request is in exactly one place: queued in its pool, or executing in one batch. All ways
 //! to end it go through `Scheduler::finish`, so it ends once, and every count returns to zero.
 mod admission;
+mod blame;
 mod dispatch;
 mod displace;
 mod ending;
 mod envelope;
 mod feedback;
+mod hedging;
 mod pool;
 mod quota;
 mod reads;
 mod registry;
 mod replica;
+mod resilience;
 mod speed;
 mod tenancy;
 mod types;
+mod wake;
 
 use std::collections::BTreeMap;
 
@@ -27,10 +31,12 @@ use crate::rng::Rng;
 use crate::slab::{Slab, MAX_SLOTS};
 use crate::tenants::TenantTable;
 
+use blame::Case;
 use pool::Pool;
 use replica::{Replica, Share};
 use tenancy::Charge;
 
+pub use resilience::Resilience;
 pub use types::{
     Admission, AdmissionSettings, Batch, BatchOutcome, Condition, Ended, Offer, PoolStats, Reading,
     RefusalReason, ReplicaLimits, ReplicaStats, Report, Verdict,
@@ -51,6 +57,10 @@ struct Request {
     item: Item,
     state: State,
     attempts: u32,
+    /// Key of the replica that failed it last; `u64::MAX` for none.
+    failed_on: u64,
+    /// Failed batches it was in, whose blame is open.
+    cases: Vec<u64>,
     charge: Charge,
 }
 
@@ -68,6 +78,13 @@ struct Dispatch {
     planned_ns: i64,
     /// True if the replica had nothing else in hand, so that the wait was all handoff.
     to_idle: bool,
+    /// When the device should have begun it, handoff included.
+    ready_ns: i64,
+    /// The batch whose copy this is, or that is a copy of this, while both are executing.
+    twin: Option<u64>,
+    is_hedge: bool,
+    /// When it is late enough for a copy.
+    hedge_at_ns: Option<i64>,
 }
 
 #[derive(Debug)]
@@ -92,6 +109,9 @@ pub struct Scheduler {
     live: Slab<Request>,
     deadlines: DeadlineHeap,
     dispatches: BTreeMap<u64, Dispatch>,
+    /// By failed batch.
+    cases: BTreeMap<u64, Case>,
+    resilience: Resilience,
     next_batch: u64,
     next_order: u64,
     chosen: Vec<u32>,
@@ -117,6 +137,8 @@ impl Scheduler {
             live: Slab::new(usize::try_from(max_live).unwrap_or(MAX_SLOTS), 1),
             deadlines: DeadlineHeap::new(),
             dispatches: BTreeMap::new(),
+            cases: BTreeMap::new(),
+            resilience: Resilience::default(),
             next_batch: 1,
             next_order: 0,
             chosen: Vec::new(),

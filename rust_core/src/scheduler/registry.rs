@@ -214,7 +214,8 @@ impl Scheduler {
         let now_ns = self.advance(now_ns)?;
         let pool_slot = self.pool_slot(pool)?;
         let (max_outstanding, limits) = limits.check()?;
-        let replica = Replica::new(now_ns, pool.unsigned_abs(), max_outstanding, limits);
+        let mut replica = Replica::new(now_ns, pool.unsigned_abs(), max_outstanding, limits);
+        replica.is_pipelined = self.resilience.is_pipelined;
         let expected = "one of at most 2**24";
         let key = self.replicas.insert(replica);
         let key = key.ok_or_else(|| CoreError::argument("replica", "one more", expected))?;
@@ -254,9 +255,15 @@ impl Scheduler {
         replica: i64,
         condition: Condition,
     ) -> Result<(), CoreError> {
-        self.advance(now_ns)?;
+        let now_ns = self.advance(now_ns)?;
         let slot = self.replica_slot(replica)?;
         if let Some(replica) = self.replicas.at_mut(slot) {
+            let pool = self.pools.slot(replica.pool).and_then(|slot| self.pools.at(slot));
+            let is_busy = pool.is_some_and(|p| p.last_run_ns.is_some() && p.ready_replicas > 0);
+            let joins = condition == Condition::Ready && replica.condition != Condition::Ready;
+            if joins {
+                replica.ramp_from_ns = is_busy.then_some(now_ns);
+            }
             replica.condition = condition;
         }
         self.recount(slot);

@@ -1,5 +1,6 @@
 //! What goes into the scheduler and what comes out.
 use crate::batch::{BatchReason, Lane, Limits, Priority};
+use crate::breaker::BreakerState;
 use crate::check;
 use crate::error::CoreError;
 use crate::limiter::LimiterSettings;
@@ -266,6 +267,12 @@ pub struct Batch {
     pub slack_ns: Vec<i64>,
     /// Executions begun, this one included.
     pub attempts: Vec<u32>,
+    /// The late batch that this is a copy of; 0 for none. Its members go on executing there.
+    pub hedge_of: u64,
+    /// When `form_batch` should be asked again for this batch's sake; 0 for never.
+    pub look_at_ns: i64,
+    /// Whether the replica still executes its last batch; this one waits there.
+    pub is_pipelined: bool,
 }
 
 /// How a batch ended, as the worker told it. Measurements out of range count as 0.
@@ -283,6 +290,8 @@ pub struct Report<'a> {
     pub retry: &'a [u64],
     /// For Ok: members that failed in the runtime.
     pub failed: i64,
+    /// For Ok: members that were not executed, by no fault of the replica.
+    pub invalid: i64,
     /// For Ok: units used by single members, prompt and output, by rising ticket.
     pub used: &'a [(u64, u64)],
 }
@@ -298,6 +307,7 @@ impl Report<'_> {
             retry_after_ns: 0,
             retry: &[],
             failed: 0,
+            invalid: 0,
             used: &[],
         }
     }
@@ -343,6 +353,16 @@ pub struct PoolStats {
     pub drain_ns: i64,
     /// Batch-length quantum; 0 for none.
     pub quantum_ns: i64,
+    /// Ready replicas that are shut out or on probation.
+    pub ejected_replicas: u64,
+    /// Retries that the budget still has.
+    pub retry_tokens: f64,
+    /// Retries that it refused.
+    pub retries_refused: u64,
+    /// Second copies sent.
+    pub hedges_sent: u64,
+    /// Second copies that answered first.
+    pub hedges_won: u64,
     /// Requests that it may have in hand; 0 for no limit.
     pub limit: u64,
     /// Factor on the limit: below 1 while unplanned delays grow.
@@ -372,4 +392,14 @@ pub struct ReplicaStats {
     pub failed_batches: u64,
     /// Busy answers.
     pub busy_answers: u64,
+    /// What its breaker lets through.
+    pub breaker: BreakerState,
+    /// End of its open time; 0 unless open.
+    pub open_until_ns: i64,
+    /// Request outcomes by which it is judged, at most 50.
+    pub recent_outcomes: u32,
+    /// Failures among them.
+    pub recent_failures: u32,
+    /// Median time of an execution beyond the device's, where it was sent to an idle one.
+    pub handoff_ns: i64,
 }
