@@ -88,6 +88,11 @@ def draw(options: argparse.Namespace, rate: float, seconds: float, seed: int) ->
     return works
 
 
+def rule_of(error: Exception) -> str:
+    """Which step of admission refused; "" where none did."""
+    return error.metadata.get("rule", "") if isinstance(error, RequestError) else ""
+
+
 async def send(client: Client, work: Work, started: float, phase: Phase) -> None:
     """Sends one request and counts how it ends."""
     now = time.perf_counter() - started
@@ -102,7 +107,7 @@ async def send(client: Client, work: Work, started: float, phase: Phase) -> None
         await client.infer(request, timeout_s=work.deadline_s + GRACE_S)
         outcome = "ok"
     except (RequestError, GatewayUnreachable, UnexpectedStatus) as error:
-        outcome = error.reason
+        outcome = " ".join((error.reason, rule_of(error)))
     late_ms = 1e3 * (time.perf_counter() - started - work.due_s - work.deadline_s)
     if work.due_s < WARM_UP_S:
         return
@@ -208,8 +213,8 @@ def main() -> None:
     parser.add_argument("--factor", type=float, default=3, help="overload, times capacity")
     parser.add_argument("--intercept", type=float, default=36, help="ms a batch")
     parser.add_argument("--slope", type=float, default=0.044, help="ms a unit")
-    parser.add_argument("--urgent", type=float, default=500, help="ms, of 30 %% of requests")
-    parser.add_argument("--relaxed", type=float, default=2000, help="ms, of the others")
+    parser.add_argument("--urgent", type=float, default=800, help="ms, of 30 %% of requests")
+    parser.add_argument("--relaxed", type=float, default=3000, help="ms, of the others")
     parser.add_argument("--json", type=Path, help="where to write the figures")
     options = parser.parse_args()
     phases = run(options)

@@ -331,6 +331,9 @@ class PoolStats:
     def hedges_won(self) -> int:
         """Copies that answered first."""
     @property
+    def hedge_device_ns(self) -> int:
+        """Device time that copies took."""
+    @property
     def limit(self) -> int:
         """Requests that the pool may have in hand; 0 for no limit."""
     @property
@@ -601,7 +604,8 @@ class Scheduler:
         over its fair share, are displaced before one is refused; their tickets have ended.
         Under overload (something was shed or left the queue unserved in the last 2 s) a request
         keeps 1/over**2 of its weight, at least 1/32, when its tenant had `over` times its fair
-        share of recent device time. O(log n).
+        share of recent device time, and its weight counts relative to the tenant's usual one.
+        O(log n).
         """
     def pool_of(self, ticket: int) -> int:
         """Pool of a live ticket; -1 if it is not live."""

@@ -9,6 +9,8 @@ pub const DEFAULT_MEMORY_NS: f64 = 5e9;
 const ACTIVE_MEMORIES: f64 = 2.0;
 /// A tenant is moved to the head of its list at most once in this part of that time.
 const RELINK_PART: i64 = 8;
+/// How fast the usual value of a tenant's requests follows them.
+const VALUE_GAIN: f64 = 0.05;
 /// Idle tenants that one newcomer may look at for a place.
 const MAX_LOOKS: usize = 16;
 const NONE: u32 = u32::MAX;
@@ -59,10 +61,27 @@ pub struct Tenant {
     /// Requests of it that are queued or executing.
     pub live: u64,
     device_ns: Fading,
+    /// Logarithm of the usual value of its requests; None before there was one.
+    value_log: Option<f64>,
     linked_at_ns: i64,
     is_active: bool,
     newer: u32,
     older: u32,
+}
+
+impl Tenant {
+    /// Takes note of the value that a request of it claims, > 0.
+    pub fn note_value(&mut self, value: f64) {
+        let log = value.ln();
+        let usual = self.value_log.get_or_insert(log);
+        *usual += VALUE_GAIN * (log - *usual);
+    }
+
+    /// Usual value of its requests: their geometric mean; 1 before there was one.
+    #[must_use]
+    pub fn usual_value(&self) -> f64 {
+        self.value_log.map_or(1.0, f64::exp)
+    }
 }
 
 /// Ends of a list through the tenants, newest first.
@@ -143,6 +162,7 @@ impl TenantTable {
             queued_units: 0,
             live: 0,
             device_ns: Fading::default(),
+            value_log: None,
             linked_at_ns: now_ns,
             is_active: false,
             newer: NONE,

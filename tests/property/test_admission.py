@@ -132,8 +132,7 @@ class AdmissionMachine(RuleBasedStateMachine):
         elif reason == RefusalReason.LIMIT_REACHED:
             assert verdict.reading.inflight == in_hand
             assert in_hand + verdict.reading.reserved >= LIMIT
-            # As many would have to leave as the limit is exceeded by.
-            assert len(lower) <= in_hand + verdict.reading.reserved - LIMIT
+            assert not lower
         elif reason == RefusalReason.QUEUE_FULL:
             assert not lower
         else:

@@ -63,7 +63,6 @@ class AdmissionPolicy:
     def apply_to_pool(self, scheduler: Scheduler, pool: int) -> None:
         """Puts in force what holds for one pool; what its limit has learned stays."""
         limit, reserved = self.settings.limit, self.settings.reserved
-        weights = self.settings.priority_weights
         scheduler.set_admission(
             pool,
             limit_initial=limit.initial,
@@ -72,6 +71,10 @@ class AdmissionPolicy:
             reserved_critical=reserved.critical,
             reserved_standard=reserved.standard,
         )
+
+    def weigh_classes(self, scheduler: Scheduler, pool: int) -> None:
+        """Puts the weights of the priority classes in force for one pool."""
+        weights = self.settings.priority_weights
         scheduler.set_policy(
             pool, priority_weights=(weights.critical, weights.standard, weights.sheddable)
         )

@@ -170,10 +170,13 @@ class Catalog:
     def configure(self, settings: GatewaySettings) -> None:
         """Takes over what the configuration says of models; queues keep their bounds."""
         self._settings = settings
-        self._policy = AdmissionPolicy(settings.admission)
+        before, self._policy = self._policy, AdmissionPolicy(settings.admission)
         self._policy.apply(self._scheduler)
+        are_others = before.settings.priority_weights != settings.admission.priority_weights
         for handle in self.pools:
             self._policy.apply_to_pool(self._scheduler, handle)
+            if are_others:
+                self._policy.weigh_classes(self._scheduler, handle)
         for name in settings.models:
             if name not in self.models:
                 self._add_model(name)
@@ -252,6 +255,7 @@ class Catalog:
             prior_slope_ns=prior.slope_ns_per_unit if prior else _DEFAULT_PRIOR_SLOPE_NS,
         )
         self._policy.apply_to_pool(self._scheduler, handle)
+        self._policy.weigh_classes(self._scheduler, handle)
         metrics = self._metrics.pool(model.name, card.version)
         pool = Pool(handle, model, card.version, card, UnitEstimator(card), metrics)
         model.versions[card.version] = pool

@@ -1,12 +1,13 @@
 //! Whether a request is taken in.
 #![allow(clippy::result_large_err)] // refusals are as common as admissions: no allocation for one
-use crate::batch::{Item, Outlook, Shed};
+use crate::batch::{Item, Outlook, Priority, Shed};
 use crate::bucket::Quota;
 use crate::check::to_ns;
 use crate::error::CoreError;
 use crate::fair::part_kept;
 use crate::hash::split_point;
 use crate::limiter::GradientLimiter;
+use crate::tenants::Tenant;
 
 use super::displace::Room;
 use super::pool::Pool;
@@ -63,6 +64,9 @@ impl Scheduler {
         let tenant = self.tenant_slot(offer.tenant)?;
         let chosen = self.choose_pool(offer)?;
         self.tenants.touch(now_ns, tenant);
+        if let Some(tenant) = self.tenants.at_mut(tenant) {
+            tenant.note_value(demand.weight);
+        }
         let mut reading = self.read_tenant(now_ns, tenant);
         if let Some(verdict) = self.refuse_by_tenant(now_ns, tenant, &demand, &reading) {
             return Ok(Err(verdict));
@@ -95,14 +99,17 @@ impl Scheduler {
         let pool = self.pools.slot(key).and_then(|slot| self.pools.at(slot));
         let over = reading.share_ratio;
         let is_pressed = pool.is_some_and(|pool| pool.is_pressed(now_ns));
+        let usual = self.tenants.at(tenant).map_or(1.0, Tenant::usual_value);
         reading.weight_part = if is_pressed { part_kept(over) } else { 1.0 };
+        // Under overload a caller's weights order its own requests, and buy it nothing of others.
+        let value = if is_pressed { demand.weight / usual } else { demand.weight };
         let item = Item {
             units: demand.units,
             rows: demand.rows,
             deadline_ns: demand.deadline_ns,
             arrived_ns: now_ns,
             order: self.next_order,
-            weight: demand.weight * reading.weight_part,
+            weight: value * reading.weight_part,
             lane: demand.lane,
             priority: demand.priority,
             max_companions: u64::MAX,
@@ -129,7 +136,7 @@ impl Scheduler {
         if victims.is_empty() {
             victims = self.victims(key, item, arrival.over, Room::default());
         }
-        if victims.is_empty() {
+        if victims.is_empty() && !self.goes_before(now_ns, key, item) {
             return Err(Verdict {
                 reason: RefusalReason::Overloaded,
                 pool: signed(key),
@@ -140,6 +147,13 @@ impl Scheduler {
             });
         }
         Ok(victims)
+    }
+
+    /// True for a critical request while lower classes ask: they are shed in its place, and a
+    /// forecast that may be wrong is no reason to refuse it.
+    fn goes_before(&mut self, now_ns: i64, key: u64, item: &Item) -> bool {
+        let is_critical = item.priority == Priority::Critical;
+        is_critical && self.pool_mut(key).is_some_and(|pool| pool.has_lower_classes(now_ns))
     }
 
     /// What the policy does not expect to serve in time.
@@ -278,7 +292,8 @@ impl Scheduler {
         let one = Room { requests: 1, units: 0 };
         let held = reading.inflight + reading.reserved + 1;
         if reading.limit > 0 && held > reading.limit {
-            let room = Room { requests: held - reading.limit, units: 0 };
+            // One for one: even where the limit has shrunk far below what is in hand.
+            let room = one;
             let available = reading.limit.saturating_sub(reading.reserved);
             let (reason, needed) = (RefusalReason::LimitReached, reading.inflight + 1);
             return Some(Crowding { reason, needed, available, room });
@@ -376,6 +391,12 @@ impl Pool {
     fn is_pressed(&self, now_ns: i64) -> bool {
         let pressed = self.classes.pressed_at_ns;
         pressed.is_some_and(|at_ns| now_ns.saturating_sub(at_ns) < PRESSED_FOR_NS)
+    }
+
+    /// True if requests that are not critical came of late.
+    fn has_lower_classes(&self, now_ns: i64) -> bool {
+        let lower = self.classes.asked_at_ns.iter().skip(1).flatten();
+        lower.into_iter().any(|&at_ns| now_ns.saturating_sub(at_ns) < PRESSED_FOR_NS)
     }
 
     /// Device time that a request of `units` usually takes, its share of the batch included.

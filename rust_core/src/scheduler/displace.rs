@@ -7,7 +7,7 @@ use crate::fair::steps_over;
 use super::{Scheduler, State};
 
 /// Requests that one arrival may displace; what needs more room than that is refused.
-const MAX_VICTIMS: usize = 8;
+const MAX_VICTIMS: usize = 64;
 /// Within a class, a tenant must be this many steps further over its share than the arrival's.
 const MARGIN_STEPS: u32 = 2;
 /// The heaps keep entries of requests that are gone; at twice the queue they are dropped.
