@@ -283,6 +283,8 @@ def wire(
         store=control_store.describe,
         rollouts=rollouts.active,
         fill_gauges=fill_gauges,
+        streams=streams.describe,
+        num_streams=lambda: len(streams.live),
     )
     feed = StateFeed(state.read, clock, max_watchers=settings.max_watchers)
     health = Health()
