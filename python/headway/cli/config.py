@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from headway.cli import control, options
+from headway.cli.connection import BY_OPTIONS, Connection
 from headway.cli.exits import Exit, command
 
 if TYPE_CHECKING:
@@ -82,18 +83,17 @@ def show(config: options.ConfigFile = None, as_json: options.AsJson = False) -> 
 
 @config.command(epilog=EPILOG)
 @command
+@control.to_control
 def reload(
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Only say what would change.")] = False,
-    address: control.Address = control.DEFAULT_ADDRESS,
-    api_key: options.ApiKey = None,
+    connection: Connection = BY_OPTIONS,
     as_json: options.AsJson = False,
 ) -> int:
     """Have a live gateway read its configuration again; a bad one leaves the last good one."""
     return control.ask(
         lambda client: client.reload(dry_run=dry_run),
         _reloaded,
-        address=address,
-        api_key=api_key,
+        connection,
         as_json=as_json,
     )
 

@@ -68,6 +68,9 @@ def gateway(
             help="Ask for no API keys and no fleet token. For trials on loopback.",
         ),
     ] = False,
+    tls_cert: options.TlsCert = None,
+    tls_key: options.TlsKey = None,
+    tls_ca: options.TlsCa = None,
     address_file: options.AddressFile = None,
     drain_seconds: options.DrainSeconds = None,
     log_level: options.LogLevel = None,
@@ -95,6 +98,9 @@ def gateway(
         "http_port": http_port,
         "transport": transport,
         "insecure_no_auth": insecure_no_auth or None,
+        "tls.cert_file": tls_cert,
+        "tls.key_file": tls_key,
+        "tls.ca_file": tls_ca,
         "address_file": address_file,
         "drain_seconds": drain_seconds,
         "log_level": log_level,
@@ -104,6 +110,13 @@ def gateway(
     keyed = {f"gateway.{name}": value for name, value in flags.items()}
 
     def load() -> "GatewaySettings":
-        return load_gateway(read_layers(config, keyed))
+        return load_gateway(read_layers(config, keyed, OPTION_NAMES))
 
     return run(load(), load)
+
+
+OPTION_NAMES = {
+    "gateway.tls.cert_file": "--tls-cert",
+    "gateway.tls.key_file": "--tls-key",
+    "gateway.tls.ca_file": "--tls-ca",
+}

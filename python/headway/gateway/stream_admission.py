@@ -1,6 +1,6 @@
 """Whether an output is taken in: room, time and quota."""
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 
 from headway import errors
 from headway._core import Scheduler, hash_key, split_point
@@ -15,9 +15,18 @@ _NO_REPLICA_RETRY_NS = 1_000_000_000
 
 
 class StreamAdmission:
-    """The bounds of one gateway's outputs. `scheduler` holds the tenants' quotas."""
+    """The bounds of one gateway's outputs."""
 
-    def __init__(self, scheduler: Scheduler, *, max_live: int, max_queued: int) -> None:
+    def __init__(
+        self,
+        scheduler: Scheduler,
+        *,
+        max_live: int,
+        max_queued: int,
+        renew: Callable[[Caller], int],
+    ) -> None:
+        """`scheduler` holds the quotas; `renew` is the handle of a caller that it has forgotten."""
+        self._renew = renew
         self._scheduler = scheduler
         self._max_live = max_live
         self._max_queued = max_queued
@@ -78,7 +87,10 @@ class StreamAdmission:
         Raises:
           RequestError: there is too little of it.
         """
-        wait_ns = self._scheduler.charge(now_ns, caller.handle, units)
+        try:
+            wait_ns = self._scheduler.charge(now_ns, caller.handle, units)
+        except KeyError:
+            wait_ns = self._scheduler.charge(now_ns, self._renew(caller), units)
         if wait_ns < 0:
             raise errors.InvalidRequest(
                 f"this request needs about {units} units, prompt and output, more than tenant "
@@ -96,19 +108,16 @@ class StreamAdmission:
     def settle(self, now_ns: int, stream: PendingStream, used: int) -> None:
         """Gives back what was charged and not used.
 
-        What was used beyond the charge is charged too, as far as the bucket goes.
+        What was used beyond the charge is paid too, and may leave a debt.
         """
-        if stream.charged > used:
-            self._scheduler.refund(now_ns, stream.tenant, stream.charged - used)
-        elif used > stream.charged:
-            self._scheduler.charge(now_ns, stream.tenant, used - stream.charged)
+        self._scheduler.settle_charge(now_ns, stream.tenant, stream.charged, used)
 
 
 def pool_of(model: Model, version: str, key: int) -> Pool:
     """The pinned version's pool, else the split's choice; the first serves for empty ones."""
     if version:
         return model.versions[version]
-    split = model.live_split()
+    split = model.routed
     point = split_point(key, hash_key(model.name.encode()))
     end = 0.0
     for pool, share in split:

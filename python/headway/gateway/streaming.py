@@ -4,7 +4,7 @@ One request a dispatch: a lane is taken and given back by itself, so there is no
 """
 
 import asyncio
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 
 from headway import errors
 from headway._core import Rng, Scheduler
@@ -21,6 +21,7 @@ from headway.gateway.stream_replica import StreamReplica
 from headway.gateway.stream_request import WINDOW_PARTS, PendingStream
 from headway.gateway.stream_targets import check_targets
 from headway.gateway.timer import DeadlineTimer
+from headway.rpc.interceptors import Caller
 from headway.v1 import control_pb2, inference_pb2, types_pb2, worker_pb2
 
 FIRST_STREAM_ID = 1 << 62
@@ -44,14 +45,22 @@ class StreamDispatcher:
         max_live: int,
         max_queued: int,
         max_attempts: int,
+        renew: Callable[[Caller], int],
     ) -> None:
-        """`scheduler` holds the tenants' quotas."""
+        """Does nothing yet.
+
+        Args:
+          scheduler: holds the tenants' quotas.
+          renew: handle of a caller that the scheduler has forgotten.
+        """
         self.live: dict[int, PendingStream] = {}
         self._scheduler = scheduler
         self._clock = clock
         self._rng = rng
         self._loop = loop
-        self._admission = StreamAdmission(scheduler, max_live=max_live, max_queued=max_queued)
+        self._admission = StreamAdmission(
+            scheduler, max_live=max_live, max_queued=max_queued, renew=renew
+        )
         self._max_attempts = max_attempts
         self._pools: dict[int, StreamPool] = {}
         self._last_id = FIRST_STREAM_ID
@@ -83,7 +92,7 @@ class StreamDispatcher:
         self._admission.check(now_ns, pool, streams, units, budget, deadline_ns, len(self.live))
         charged = units + round(streams.forecast.lengths.expected(budget=budget))
         self._admission.charge(now_ns, caller, charged)
-        record.stats = self._scheduler.pool_stats(pool.handle)
+        record.stats, record.admitted = self._scheduler.pool_stats(pool.handle), True
         self._last_id += 1
         stream = PendingStream(
             self._last_id, request, record.request_id, pool, caller.handle, units, budget,

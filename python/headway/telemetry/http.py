@@ -1,6 +1,7 @@
 """The HTTP port: ``/metrics`` for Prometheus, ``/healthz`` and ``/readyz`` for probes."""
 
 import json
+import ssl
 from collections.abc import Callable, Mapping, Sequence
 
 from aiohttp import web
@@ -43,13 +44,13 @@ class HttpServer:
             application, access_log=None, shutdown_timeout=SHUTDOWN_GRACE_S
         )
 
-    async def start(self, host: str, port: int) -> str:
-        """Listens; returns the bound ``host:port``. Port 0 takes a free one.
+    async def start(self, host: str, port: int, tls: ssl.SSLContext | None = None) -> str:
+        """Listens; returns the bound ``host:port``. Port 0 takes a free one; `tls` makes it HTTPS.
 
         Raises StartupError if the port is taken or the host is not this machine's.
         """
         await self._runner.setup()
-        site = web.TCPSite(self._runner, host, port, reuse_address=True)
+        site = web.TCPSite(self._runner, host, port, reuse_address=True, ssl_context=tls)
         try:
             await site.start()
         except OSError as error:
