@@ -25,6 +25,47 @@ headway explain 5f1c9a02-3
 {EXIT_CODES_HELP}
 """
 
+EXPLAIN_EPILOG = f"""
+[bold]Examples[/bold]
+
+headway explain 5f1c9a02-3
+headway explain 5f1c9a02-3 --json
+
+{control.ROLE_HELP}
+
+{EXIT_CODES_HELP}
+"""
+LOG_LEVEL_EPILOG = f"""
+[bold]Examples[/bold]
+
+headway log-level debug
+headway log-level info --logger headway.gateway.fleet
+
+{control.ROLE_HELP}
+
+{EXIT_CODES_HELP}
+"""
+STATUS_EPILOG = f"""
+[bold]Examples[/bold]
+
+headway status
+headway status --address 10.0.0.1:50052 --json
+
+{control.ROLE_HELP}
+
+{EXIT_CODES_HELP}
+"""
+AUDIT_EPILOG = f"""
+[bold]Examples[/bold]
+
+headway audit --limit 50
+headway audit --target acme
+
+{control.ROLE_HELP}
+
+{EXIT_CODES_HELP}
+"""
+
 
 def _group(text: str) -> typer.Typer:
     return typer.Typer(
