@@ -23,6 +23,7 @@ async def cancels(stage: Stage) -> None:
 
     require(await stage.until(all_live, 20), "the calls did not all arrive")
     before = await _completed(stage)
+    stage.say(f"cancels {CANCELLED} calls")
     for task in tasks:
         task.cancel()
     await asyncio.gather(*tasks, return_exceptions=True)
@@ -51,6 +52,7 @@ async def disconnects(stage: Stage) -> None:
             return "sent" in stage.processes.log(name).read_text()
 
         require(await stage.until(sent, 30), "a storm did not gather")
+        stage.say("kills a client process with 200 calls")
         await stage.processes.kill(name)
     require(await calls.until_answered(10), "the others were not served")
     tally = await calls.stop()
@@ -73,6 +75,7 @@ async def clock_step(stage: Stage) -> None:
     offset_s = 0
     for step_s in STEPS_S:
         offset_s += step_s
+        stage.say(f"steps the clock by {step_s} s")
         file.write_text(str(offset_s * 10**9))
         require(await calls.until_answered(round(100 * stage.size)), "answers stopped")
         shown.append(await _lease_ends_ns(stage))
