@@ -6,6 +6,7 @@ use super::gather::{gather, Place, MAX_CANDIDATES};
 use super::index::Order;
 use super::key::{AgeClock, KeyShape};
 use super::mix::ArrivalMix;
+use super::price::{offered_per_s, Earnings, Price};
 use super::quantum::QuantumLearner;
 use super::queue::{Queue, Queued};
 use super::select::{choose, Candidate, Terms};
@@ -49,6 +50,7 @@ pub struct ValuePolicy {
     floor_bulk: Floor,
     learner: QuantumLearner,
     shedder: Shedder,
+    earnings: Earnings,
     fleet: ShadowFleet,
     /// Share of the arrivals that the shadow fleet gets, and what it is owed of them.
     shadow_share: f64,
@@ -77,6 +79,7 @@ impl ValuePolicy {
             floor_bulk: Floor::new(settings.bulk_share),
             learner: QuantumLearner::new(seed),
             shedder: Shedder::default(),
+            earnings: Earnings::default(),
             fleet: ShadowFleet {
                 cost: BatchCost::new(&unknown, &unknown),
                 limits: Limits { requests: u64::MAX, rows: u64::MAX, units: u64::MAX },
@@ -122,6 +125,11 @@ impl ValuePolicy {
                 Priority::Standard => standard,
                 Priority::Sheddable => sheddable,
             }
+    }
+
+    /// Worth of an answer in time.
+    fn value(&self, item: &Item) -> f64 {
+        self.weight(item) * (item.units as f64).powf(self.settings.alpha)
     }
 
     fn quantum_for(&self, speed: f64) -> f64 {
@@ -255,12 +263,13 @@ impl ValuePolicy {
         }
     }
 
-    /// Accounts for the chosen batch with both floors.
-    fn settle_floors(&mut self, place: &Place, predicted_ns: f64) {
-        let (mut large_ns, mut bulk_ns) = (0.0, 0.0);
+    /// Accounts for the chosen batch: what it earned, and with both floors.
+    fn settle(&mut self, place: &Place, predicted_ns: f64) {
+        let (mut large_ns, mut bulk_ns, mut value) = (0.0, 0.0, 0.0);
         for at in &self.taken {
             let Some(queued) = self.queue.get(self.candidates[*at].handle) else { continue };
             let run_ns = place.cost.slope_ns * queued.item.units as f64;
+            value += self.value(&queued.item);
             if queued.is_large {
                 large_ns += run_ns;
             }
@@ -268,6 +277,7 @@ impl ValuePolicy {
                 bulk_ns += run_ns;
             }
         }
+        self.earnings.add(value, predicted_ns);
         let room_ns = predicted_ns - place.cost.intercept_ns;
         let left_behind = (self.taken.len() as u64) < self.queue.total().requests;
         self.floor_large.settle(large_ns, room_ns, left_behind && !self.queue.large.is_empty());
@@ -414,7 +424,7 @@ impl BatchPolicy for ValuePolicy {
             let misfit = self.candidates.iter().find(too_large);
             return Formed::Nothing { too_large: misfit.map(|misfit| (misfit.rows, misfit.units)) };
         };
-        self.settle_floors(&place, choice.predicted_ns);
+        self.settle(&place, choice.predicted_ns);
         for at in &self.taken {
             let member = self.queue.remove(self.candidates[*at].handle);
             out.extend(member.map(|queued| queued.slot));
@@ -442,6 +452,15 @@ impl BatchPolicy for ValuePolicy {
         let by_count = load.requests.div_ceil(limits.requests);
         let batches = by_count.max(load.units.div_ceil(limits.units)) as f64;
         run_ns + cost.fixed_ns * batches.max(run_ns / room_ns)
+    }
+
+    fn price(&self, item: &Item) -> Price {
+        let cost = &self.fleet.cost;
+        let device_ns = cost.intercept_ns / self.max_requests() + cost.slope_ns * item.units as f64;
+        Price {
+            offered_per_s: offered_per_s(self.value(item), device_ns),
+            earned_per_s: self.earnings.per_s(),
+        }
     }
 
     fn quantum_ns(&self) -> i64 {
