@@ -10,12 +10,18 @@ _DISPLACED_RETRY_NS = 100 * _NS_PER_MS
 """Some batches later the queue is another one."""
 
 
-def to_error(verdict: Verdict, *, model: str, tenant: str) -> errors.RequestError:
+def to_error(
+    verdict: Verdict, *, model: str, tenant: str, by_rows: bool = False
+) -> errors.RequestError:
     """The error for a verdict, saying what was short and when to come back.
 
-    Its metadata name the rule that refused and what admission saw.
+    Its metadata name the rule that refused and what admission saw. `by_rows`: what was too large
+    for any batch is its number of rows, not of units.
     """
-    error = _MAKERS[int(verdict.reason)](verdict, model, tenant)
+    if verdict.reason == RefusalReason.TOO_LARGE:
+        error = _too_large(verdict, model, "rows" if by_rows else "units")
+    else:
+        error = _MAKERS[int(verdict.reason)](verdict, model, tenant)
     error.metadata["rule"] = _RULES[int(verdict.reason)]
     error.metadata.update(_seen(verdict.reading))
     return error
@@ -70,12 +76,12 @@ def _impossible(verdict: Verdict, model: str, tenant: str) -> errors.RequestErro
     )
 
 
-def _too_large(verdict: Verdict, model: str, tenant: str) -> errors.RequestError:
+def _too_large(verdict: Verdict, model: str, what: str) -> errors.RequestError:
     return errors.InvalidRequest(
-        f"this request needs {verdict.needed} units or rows and no replica of {model} takes more "
-        f"than {verdict.available} in one batch; send it in smaller parts",
+        f"this request has {verdict.needed} {what} and no replica of {model} takes more than "
+        f"{verdict.available} {what} in one batch; send it in smaller parts",
         field="input",
-        metadata=_numbers(verdict, "units"),
+        metadata=_numbers(verdict, what),
     )
 
 
@@ -153,7 +159,6 @@ def _numbers(verdict: Verdict, unit: str) -> dict[str, str]:
 _MAKERS: dict[int, Callable[[Verdict, str, str], errors.RequestError]] = {
     int(RefusalReason.QUOTA_EXCEEDED): _quota,
     int(RefusalReason.QUOTA_IMPOSSIBLE): _impossible,
-    int(RefusalReason.TOO_LARGE): _too_large,
     int(RefusalReason.QUEUE_FULL): _queue_full,
     int(RefusalReason.OVERLOADED): _overloaded,
     int(RefusalReason.DEADLINE_UNREACHABLE): _unreachable,

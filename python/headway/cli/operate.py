@@ -25,6 +25,47 @@ headway explain 5f1c9a02-3
 {EXIT_CODES_HELP}
 """
 
+EXPLAIN_EPILOG = f"""
+[bold]Examples[/bold]
+
+headway explain 5f1c9a02-3
+headway explain 5f1c9a02-3 --json
+
+{control.ROLE_HELP}
+
+{EXIT_CODES_HELP}
+"""
+LOG_LEVEL_EPILOG = f"""
+[bold]Examples[/bold]
+
+headway log-level debug
+headway log-level info --logger headway.gateway.fleet
+
+{control.ROLE_HELP}
+
+{EXIT_CODES_HELP}
+"""
+STATUS_EPILOG = f"""
+[bold]Examples[/bold]
+
+headway status
+headway status --address 10.0.0.1:50052 --json
+
+{control.ROLE_HELP}
+
+{EXIT_CODES_HELP}
+"""
+AUDIT_EPILOG = f"""
+[bold]Examples[/bold]
+
+headway audit --limit 50
+headway audit --target acme
+
+{control.ROLE_HELP}
+
+{EXIT_CODES_HELP}
+"""
+
 
 def _group(text: str) -> typer.Typer:
     return typer.Typer(
@@ -197,8 +238,10 @@ def _parsed(shares: Sequence[str]) -> dict[str, float]:
 def _state(state: Any) -> "RenderableType":
     from rich.console import Group
 
-    return Group(_gateway(state.gateway), "", _pools(state.pools), "", _replicas(state.replicas),
-                 "", _splits(state.splits))  # fmt: skip
+    writers = [pool for pool in state.pools if pool.HasField("streams")]
+    streams = (_streams(writers), "") if writers else ()
+    return Group(_gateway(state.gateway), "", _pools(state.pools), "", *streams,
+                 _replicas(state.replicas), "", _splits(state.splits))  # fmt: skip
 
 
 def _gateway(gateway: Any) -> "RenderableType":
@@ -230,6 +273,24 @@ def _pools(pools: Sequence[Any]) -> "RenderableType":
     ]
     heads = ("pool", "ready", "queued", "units", "batches", "learned cost")
     return control.table(*heads, rows=rows, empty="no model is known yet")
+
+
+def _streams(pools: Sequence[Any]) -> "RenderableType":
+    rows = [
+        (
+            f"{pool.model}/{pool.version}",
+            f"{pool.streams.waiting:,}",
+            f"{pool.streams.writing:,}",
+            f"{pool.streams.free_lanes:,}/{pool.streams.total_lanes:,}",
+            f"{pool.streams.free_kv_units:,}/{pool.streams.total_kv_units:,}",
+            control.ms(pool.streams.lane_wait),
+            f"{pool.streams.expected_output_units:.0f} units",
+        )
+        for pool in pools
+    ]
+    heads = ("outputs of", "waiting", "writing", "free lanes", "free memory", "next lane in",
+             "usual output")  # fmt: skip
+    return control.table(*heads, rows=rows, empty="no model writes")
 
 
 def _replicas(replicas: Sequence[Any]) -> "RenderableType":

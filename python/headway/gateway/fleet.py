@@ -8,6 +8,7 @@ from headway._core import ReplicaCondition, Rng, Scheduler
 from headway.clock import Clock
 from headway.errors import FailedPrecondition, InvalidRequest, NotFound
 from headway.gateway.catalog import Catalog, Pool
+from headway.gateway.registration import check
 from headway.gateway.replica import Replica, Worker
 from headway.gateway.session import WorkerSession
 from headway.rpc import channels
@@ -74,7 +75,7 @@ class Fleet:
           InvalidRequest: a field is missing or malformed, or the fleet is full.
           FailedPrecondition: another worker with this name is connected.
         """
-        _check(request)
+        check(request)
         worker = self.workers.get(request.worker_id)
         same = (
             worker is not None
@@ -323,26 +324,3 @@ def _check_not_in_use(worker: Worker, request: fleet_pb2.RegisterRequest) -> Non
             field="worker_id",
             metadata={"worker_id": worker.worker_id, "address": worker.address},
         )
-
-
-def _check(request: fleet_pb2.RegisterRequest) -> None:
-    for name in ("worker_id", "instance_id", "address"):
-        if not getattr(request, name):
-            raise InvalidRequest(f"{name} is empty", field=name)
-    host, _, port = request.address.rpartition(":")
-    if not host or not port.isdigit() or not 0 < int(port) < 65536:
-        raise InvalidRequest(
-            f"address is {request.address!r}; give host:port, as gateways reach the worker",
-            field="address",
-        )
-    if not request.models:
-        raise InvalidRequest("models is empty; a worker hosts at least one", field="models")
-    seen: set[tuple[str, str]] = set()
-    for index, card in enumerate(request.models):
-        if not card.model or not card.version or (card.model, card.version) in seen:
-            raise InvalidRequest(
-                f"models[{index}] is {card.model!r} version {card.version!r}; each needs a model "
-                "and a version, and no two are the same",
-                field=f"models[{index}]",
-            )
-        seen.add((card.model, card.version))

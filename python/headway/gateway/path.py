@@ -226,7 +226,9 @@ class RequestPath:
         record.reading = decision.reading
         if isinstance(decision, Verdict):
             record.pool = self._catalog.pools.get(decision.pool)
-            error = to_error(decision, model=model.name, tenant=caller.tenant)
+            limit = 0 if record.pool is None else record.pool.card.batch_limits.max_rows
+            by_rows = (decision.needed, decision.available) == (rows, limit)
+            error = to_error(decision, model=model.name, tenant=caller.tenant, by_rows=by_rows)
             tap = None if record.pool is None or request.version else record.pool.tap
             if tap is not None:
                 tap.refused(error.reason)

@@ -15,7 +15,7 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 from headway.errors import StartupError, StoreUnavailable
 from headway.store import codec, schema
 from headway.store.change import Change
-from headway.store.engine import WRITE, Address, driver_errors, make_engine
+from headway.store.engine import WRITE, Address, driver_errors, make_engine, make_private
 from headway.store.migrate import upgrade
 from headway.store.records import (
     AuditEntry,
@@ -60,7 +60,7 @@ class Store(RolloutTables):
         """
         file = self.address.file
         if file is not None:
-            file.parent.mkdir(parents=True, exist_ok=True)
+            make_private(file)
         try:
             async with self._transaction(write=True) as connection:
                 await connection.run_sync(upgrade)

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 import typer
+from typer.testing import CliRunner
 
 from headway.cli.app import app
 from headway.config import load_gateway, load_worker, read_layers
@@ -69,6 +70,8 @@ def test_targets_exist(arguments: list[str]) -> None:
 def test_configuration_loads(text: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     file = tmp_path / "headway.toml"
     file.write_text(text)
+    checked = CliRunner().invoke(app, ["config", "check", str(file)])
+    assert checked.exit_code == 0, checked.output
     monkeypatch.setenv("HEADWAY_GATEWAY__FLEET_TOKEN", "x")
     monkeypatch.setenv("HEADWAY_WORKER__FLEET_TOKEN", "x")
     load_gateway(read_layers(file))
