@@ -69,6 +69,8 @@ class Watch:
             # Behind the only one a second may wait, sent just before that one ends.
             most = max(2, gateway.fleet.workers[replica.worker_id].max_outstanding)
             on_replicas += stats.outstanding_batches
+            # One with a single slot gets its next batch just before it is free.
+            most = max(2, most)
             require(0 <= stats.outstanding_batches <= most, replica.name, "is beyond its slots")
         require(on_replicas == executing, each.name, "counts", on_replicas, "batches of", executing)
         live = gateway.scheduler.num_live()
