@@ -195,7 +195,7 @@ class StoreState(_message.Message):
     def __init__(self, url: _Optional[str] = ..., up: _Optional[bool] = ..., revision: _Optional[int] = ..., leader: _Optional[bool] = ..., waiting_entries: _Optional[int] = ...) -> None: ...
 
 class PoolState(_message.Message):
-    __slots__ = ("model", "version", "queued_requests", "queued_units", "executing_batches", "cost", "quantum", "inflight_limit", "ready", "limit_gradient", "inflight", "displaced")
+    __slots__ = ("model", "version", "queued_requests", "queued_units", "executing_batches", "cost", "quantum", "inflight_limit", "ready", "limit_gradient", "inflight", "displaced", "streams")
     MODEL_FIELD_NUMBER: _ClassVar[int]
     VERSION_FIELD_NUMBER: _ClassVar[int]
     QUEUED_REQUESTS_FIELD_NUMBER: _ClassVar[int]
@@ -208,6 +208,7 @@ class PoolState(_message.Message):
     LIMIT_GRADIENT_FIELD_NUMBER: _ClassVar[int]
     INFLIGHT_FIELD_NUMBER: _ClassVar[int]
     DISPLACED_FIELD_NUMBER: _ClassVar[int]
+    STREAMS_FIELD_NUMBER: _ClassVar[int]
     model: str
     version: str
     queued_requests: int
@@ -220,7 +221,28 @@ class PoolState(_message.Message):
     limit_gradient: float
     inflight: ClassCounts
     displaced: ClassCounts
-    def __init__(self, model: _Optional[str] = ..., version: _Optional[str] = ..., queued_requests: _Optional[int] = ..., queued_units: _Optional[int] = ..., executing_batches: _Optional[int] = ..., cost: _Optional[_Union[LearnedCost, _Mapping]] = ..., quantum: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ..., inflight_limit: _Optional[float] = ..., ready: _Optional[bool] = ..., limit_gradient: _Optional[float] = ..., inflight: _Optional[_Union[ClassCounts, _Mapping]] = ..., displaced: _Optional[_Union[ClassCounts, _Mapping]] = ...) -> None: ...
+    streams: StreamPoolState
+    def __init__(self, model: _Optional[str] = ..., version: _Optional[str] = ..., queued_requests: _Optional[int] = ..., queued_units: _Optional[int] = ..., executing_batches: _Optional[int] = ..., cost: _Optional[_Union[LearnedCost, _Mapping]] = ..., quantum: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ..., inflight_limit: _Optional[float] = ..., ready: _Optional[bool] = ..., limit_gradient: _Optional[float] = ..., inflight: _Optional[_Union[ClassCounts, _Mapping]] = ..., displaced: _Optional[_Union[ClassCounts, _Mapping]] = ..., streams: _Optional[_Union[StreamPoolState, _Mapping]] = ...) -> None: ...
+
+class StreamPoolState(_message.Message):
+    __slots__ = ("waiting", "writing", "free_lanes", "total_lanes", "free_kv_units", "total_kv_units", "expected_output_units", "lane_wait")
+    WAITING_FIELD_NUMBER: _ClassVar[int]
+    WRITING_FIELD_NUMBER: _ClassVar[int]
+    FREE_LANES_FIELD_NUMBER: _ClassVar[int]
+    TOTAL_LANES_FIELD_NUMBER: _ClassVar[int]
+    FREE_KV_UNITS_FIELD_NUMBER: _ClassVar[int]
+    TOTAL_KV_UNITS_FIELD_NUMBER: _ClassVar[int]
+    EXPECTED_OUTPUT_UNITS_FIELD_NUMBER: _ClassVar[int]
+    LANE_WAIT_FIELD_NUMBER: _ClassVar[int]
+    waiting: int
+    writing: int
+    free_lanes: int
+    total_lanes: int
+    free_kv_units: int
+    total_kv_units: int
+    expected_output_units: float
+    lane_wait: _duration_pb2.Duration
+    def __init__(self, waiting: _Optional[int] = ..., writing: _Optional[int] = ..., free_lanes: _Optional[int] = ..., total_lanes: _Optional[int] = ..., free_kv_units: _Optional[int] = ..., total_kv_units: _Optional[int] = ..., expected_output_units: _Optional[float] = ..., lane_wait: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ...) -> None: ...
 
 class ClassCounts(_message.Message):
     __slots__ = ("critical", "standard", "sheddable")

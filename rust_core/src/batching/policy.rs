@@ -2,12 +2,12 @@
 
 use super::cost::BatchCost;
 use super::floor::Floor;
-use super::gather::{gather, Place, MAX_CANDIDATES};
+use super::gather::{gather, put_low_first, Place, MAX_CANDIDATES};
 use super::index::Order;
 use super::key::{AgeClock, KeyShape};
 use super::mix::ArrivalMix;
 use super::quantum::QuantumLearner;
-use super::queue::{Queue, Queued};
+use super::queue::{Queue, Queued, NUM_LOW};
 use super::select::{choose, Candidate, Terms};
 use super::settings::PolicySettings;
 use super::shadow::{Arrival, Quanta, ShadowFleet, MAX_DEVICES};
@@ -26,6 +26,9 @@ const MIN_OBSERVATIONS: u64 = 4;
 /// Arrivals between two looks at which sizes are the largest tenth.
 const REFRESH_EVERY: u64 = 128;
 const LARGE_QUANTILE: f64 = 0.9;
+/// Share of device time that a class has while higher ones fill the batches: what keeps a steady
+/// stream of them from starving it, at a price that they hardly feel.
+const LOW_CLASS_SHARE: f64 = 0.02;
 /// Weight of the newest quantile in the margin that deadlines are judged with.
 const MARGIN_STEP: f64 = 0.05;
 
@@ -47,6 +50,7 @@ pub struct ValuePolicy {
     large_units: f64,
     floor_large: Floor,
     floor_bulk: Floor,
+    floors_low: [Floor; NUM_LOW],
     learner: QuantumLearner,
     shedder: Shedder,
     fleet: ShadowFleet,
@@ -75,6 +79,7 @@ impl ValuePolicy {
             large_units: f64::INFINITY,
             floor_large: Floor::new(settings.large_share),
             floor_bulk: Floor::new(settings.bulk_share),
+            floors_low: [Floor::new(LOW_CLASS_SHARE); NUM_LOW],
             learner: QuantumLearner::new(seed),
             shedder: Shedder::default(),
             fleet: ShadowFleet {
@@ -255,12 +260,16 @@ impl ValuePolicy {
         }
     }
 
-    /// Accounts for the chosen batch with both floors.
-    fn settle_floors(&mut self, place: &Place, predicted_ns: f64) {
-        let (mut large_ns, mut bulk_ns) = (0.0, 0.0);
+    /// Accounts for the chosen batch with all floors.
+    fn settle_floors(&mut self, place: &Place) {
+        let (mut large_ns, mut bulk_ns, mut low_ns, mut room_ns) = (0.0, 0.0, [0.0; NUM_LOW], 0.0);
         for at in &self.taken {
             let Some(queued) = self.queue.get(self.candidates[*at].handle) else { continue };
-            let run_ns = place.cost.slope_ns * queued.item.units as f64;
+            let run_ns = place.cost.share_ns(queued.item.units);
+            room_ns += run_ns;
+            if let Some(rank) = queued.low {
+                low_ns[rank] += run_ns;
+            }
             if queued.is_large {
                 large_ns += run_ns;
             }
@@ -268,10 +277,13 @@ impl ValuePolicy {
                 bulk_ns += run_ns;
             }
         }
-        let room_ns = predicted_ns - place.cost.intercept_ns;
         let left_behind = (self.taken.len() as u64) < self.queue.total().requests;
         self.floor_large.settle(large_ns, room_ns, left_behind && !self.queue.large.is_empty());
         self.floor_bulk.settle(bulk_ns, room_ns, left_behind && !self.queue.bulk.is_empty());
+        for (rank, floor) in self.floors_low.iter_mut().enumerate() {
+            let waiting = left_behind && !self.queue.low[rank].is_empty();
+            floor.settle(low_ns[rank], room_ns, waiting);
+        }
     }
 
     fn place(&self, site: &Site) -> Place {
@@ -372,6 +384,7 @@ impl BatchPolicy for ValuePolicy {
             last_start_ns: self.last_start(item),
             epoch: self.epoch,
             is_large: item.units as f64 >= self.large_units,
+            low: None,
         });
         self.rekey_some(now_ns, &shape, &clock);
     }
@@ -405,6 +418,8 @@ impl BatchPolicy for ValuePolicy {
         self.learn(site.now_ns);
         let place = self.place(site);
         gather(&self.queue, &place, [&self.floor_large, &self.floor_bulk], &mut self.candidates);
+        let owed_ns = self.floors_low.map(|floor| floor.owed_ns());
+        put_low_first(&self.queue, &place, owed_ns, &mut self.candidates);
         let terms = Terms { cost: &place.cost, quantum_ns: place.quantum_ns, limits: place.limits };
         let Some(choice) = choose(&self.candidates, &terms, &mut self.taken) else {
             let limits = &site.limits;
@@ -414,7 +429,7 @@ impl BatchPolicy for ValuePolicy {
             let misfit = self.candidates.iter().find(too_large);
             return Formed::Nothing { too_large: misfit.map(|misfit| (misfit.rows, misfit.units)) };
         };
-        self.settle_floors(&place, choice.predicted_ns);
+        self.settle_floors(&place);
         for at in &self.taken {
             let member = self.queue.remove(self.candidates[*at].handle);
             out.extend(member.map(|queued| queued.slot));
