@@ -1,5 +1,6 @@
 """``headway gateway``."""
 
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
@@ -68,6 +69,14 @@ def gateway(
             help="Ask for no API keys and no fleet token. For trials on loopback.",
         ),
     ] = False,
+    arrival_trace: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FILE",
+            help="Record arrivals without their inputs, for `headway lab replay`. "
+            "[dim]Default: no record.[/dim]",
+        ),
+    ] = None,
     address_file: options.AddressFile = None,
     drain_seconds: options.DrainSeconds = None,
     log_level: options.LogLevel = None,
@@ -95,6 +104,7 @@ def gateway(
         "http_port": http_port,
         "transport": transport,
         "insecure_no_auth": insecure_no_auth or None,
+        "arrival_trace.path": arrival_trace,
         "address_file": address_file,
         "drain_seconds": drain_seconds,
         "log_level": log_level,
@@ -104,6 +114,7 @@ def gateway(
     keyed = {f"gateway.{name}": value for name, value in flags.items()}
 
     def load() -> "GatewaySettings":
-        return load_gateway(read_layers(config, keyed))
+        names = {"gateway.arrival_trace.path": "--arrival-trace"}
+        return load_gateway(read_layers(config, keyed, names))
 
     return run(load(), load)

@@ -17,6 +17,8 @@ LIVE: Final = frozenset(
     {
         "tenants",
         "models",
+        "scheduling",
+        "arrival_trace",
         "default_model",
         "default_deadline_ms",
         "transport_margin_ms",

@@ -5,6 +5,11 @@ from typing import Annotated, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, SecretStr, field_validator, model_validator
 
+from headway.gateway.policy_settings import (
+    ArrivalTraceSettings,
+    ModelSchedulingSettings,
+    SchedulingSettings,
+)
 from headway.naming import NAME_PATTERN, Name
 
 MIB = 1 << 20
@@ -106,6 +111,7 @@ class ModelSettings(_Settings):
     max_queued_requests: int | None = Field(
         default=None, ge=1, description="Default: the gateway's max_queued_requests."
     )
+    scheduling: ModelSchedulingSettings = ModelSchedulingSettings()
 
     @field_validator("split")
     @classmethod
@@ -178,6 +184,8 @@ class GatewaySettings(_Settings):
     )
     tenants: dict[Name, TenantSettings] = Field(default_factory=dict, max_length=100_000)
     models: dict[Name, ModelSettings] = Field(default_factory=dict, max_length=1024)
+    scheduling: SchedulingSettings = SchedulingSettings()
+    arrival_trace: ArrivalTraceSettings = ArrivalTraceSettings()
     default_model: Name | None = Field(
         default=None,
         description="Model of requests that name none. Default: the only model, if there is one.",

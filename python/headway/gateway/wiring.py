@@ -40,6 +40,7 @@ from headway.gateway.dispatch import Dispatcher
 from headway.gateway.fleet import Fleet
 from headway.gateway.path import RequestPath
 from headway.gateway.pending import Pending
+from headway.gateway.recorder import TraceRecorder
 from headway.gateway.reload import Load, Reloader
 from headway.gateway.rollouts.ledger import Ledger
 from headway.gateway.rollouts.service import Rollouts
@@ -95,6 +96,7 @@ class Gateway:
     store: ControlStore
     feed: StateFeed
     decisions: DecisionLog
+    recorder: TraceRecorder
     reloader: Reloader
     rollouts: Rollouts
 
@@ -186,6 +188,7 @@ def wire(
     )
     live: dict[int, Pending] = {}
     decisions = DecisionLog(settings.explained_requests)
+    recorder = TraceRecorder(clock, seeds.seed("tenants in traces"), settings.arrival_trace)
     dispatcher = Dispatcher(scheduler, clock, live, fleet.replicas.__getitem__, loop.call_soon)
     streams = StreamDispatcher(
         scheduler,
@@ -206,6 +209,7 @@ def wire(
         clock,
         live,
         decisions,
+        recorder,
         loop=loop,
         id_prefix=f"{gateway_id[-8:]}",
         margin_ns=int(settings.transport_margin_ms * _NS_PER_MS),
@@ -230,6 +234,7 @@ def wire(
     shadow = Caller(
         "shadow", scheduler.add_tenant(now_ns, units_per_s=unlimited, burst_units=unlimited)
     )
+    recorder.ignored = shadow
 
     def submit_copy(request: inference_pb2.InferRequest, remaining_s: float) -> Pending:
         copied = path.submit(request, shadow, remaining_s)
@@ -254,6 +259,7 @@ def wire(
     )
 
     def apply(fresh: GatewaySettings) -> None:
+        recorder.configure(fresh.arrival_trace)
         directory.configure(fresh.tenants)
         catalog.configure(fresh)
         path.configure(margin_ns=int(fresh.transport_margin_ms * _NS_PER_MS))
@@ -265,6 +271,7 @@ def wire(
         store_state = control_store.describe()
         read.store_up, read.store_waiting = store_state.up, store_state.waiting_entries
         read.reloads_refused = reloader.num_refused
+        read.arrivals_unrecorded = recorder.num_dropped
         read.watchers = feed.num_watchers
         read.rollouts = [
             (record.model, record.canary_version, record.canary_share)
@@ -312,6 +319,7 @@ def wire(
         store=control_store,
         feed=feed,
         decisions=decisions,
+        recorder=recorder,
         reloader=reloader,
         rollouts=rollouts,
     )
