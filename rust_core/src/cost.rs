@@ -93,7 +93,8 @@ impl Sums {
 
 /// Device time of a batch = intercept + slope * units, by constrained recursive least squares.
 ///
-/// Forgetting 0.98 a batch, the prior until 4 observations; while sizes differ by less than 8 %
+/// Forgetting 0.98 a batch, the prior until 4 observations (scaled to a batch that shows it to be
+/// off by more than 4); while sizes differ by less than 8 %
 /// only the intercept moves. One batch counts for at most 4 times its prediction; three in a row
 /// that are off the same way by more than 25 % (and 4 mean errors) rescale the whole fit, so that
 /// a changed device is followed at once.
@@ -140,6 +141,8 @@ impl CostModel {
         self.observations += 1;
         if self.is_fitted() {
             self.fit = self.sums.solve(self.fit.unit_ns);
+        } else {
+            self.doubt_prior(units, device_ns);
         }
         is_changed
     }
@@ -210,6 +213,15 @@ impl CostModel {
         self.residuals.clear();
         self.run.clear();
         true
+    }
+
+    /// A prior that one batch shows to be off by more than 4 is scaled to it: under one that is far
+    /// too high nothing seems feasible, and the next batch might not come for long.
+    fn doubt_prior(&mut self, units: u64, device_ns: f64) {
+        let ratio = self.ratio(units, device_ns);
+        if !(1.0 / MAX_SURPRISE..=MAX_SURPRISE).contains(&ratio) {
+            self.fit = self.fit.scaled(ratio, 1.0);
+        }
     }
 
     fn ratio(&self, units: u64, device_ns: f64) -> f64 {

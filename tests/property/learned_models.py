@@ -96,6 +96,11 @@ class PlainCostModel:
         self.count += 1
         if self.count >= 4:
             self._fit()
+        else:
+            ratio = device_ns / max(self.predict(units), 1.0)
+            if not 1 / 4 <= ratio <= 4:
+                self.intercept *= ratio
+                self.slope *= ratio
 
     def _notice(self, units: int, device_ns: float) -> None:
         off = device_ns / max(self.predict(units), 1.0) - 1

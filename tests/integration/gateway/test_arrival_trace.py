@@ -1,4 +1,4 @@
-"""A live gateway's trace of arrivals: complete, without payloads, and good for what-if questions."""
+"""The arrivals that a live gateway records: complete, without payloads, good for what-ifs."""
 
 import json
 from pathlib import Path
