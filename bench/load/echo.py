@@ -8,6 +8,7 @@ import sys
 
 import uvloop
 
+from headway.limits import ConnectionLimits
 from headway.rpc.server import bind, make_server
 from headway.v1 import inference_pb2, inference_pb2_grpc
 
@@ -22,7 +23,7 @@ class Echo(inference_pb2_grpc.InferenceServiceServicer):
 
 
 async def serve(transport: str) -> None:
-    server = make_server(transport, max_message_bytes=1 << 22, max_concurrent_streams=4096)  # type: ignore[arg-type]
+    server = make_server(transport, max_message_bytes=1 << 22, limits=ConnectionLimits())  # type: ignore[arg-type]
     inference_pb2_grpc.add_InferenceServiceServicer_to_server(Echo(), server)
     print(bind(server, "127.0.0.1", 0, "echo"), flush=True)
     await server.start()

@@ -127,10 +127,12 @@ def load(address: str, seconds: float, clients: int) -> dict[str, object]:
     return dict(json.loads(finished.stdout))
 
 
-def wait_ready(address: str) -> None:
+def wait_ready(address: str, api_key: str = "") -> None:
     command = [sys.executable, "-m", "headway", "infer", "--address", address, "ready"]
+    environment = {**os.environ, "HEADWAY_API_KEY": api_key} if api_key else None
     for _ in range(100):
-        if subprocess.run(command, capture_output=True, check=False).returncode == 0:
+        ended = subprocess.run(command, capture_output=True, check=False, env=environment)
+        if ended.returncode == 0:
             return
         time.sleep(0.1)
     raise SystemExit("the fleet was not ready within ten seconds")

@@ -11,15 +11,18 @@ from collections.abc import Sequence
 from typing import Self, final
 
 __all__ = [
+    "Admission",
     "Batch",
     "BatchOutcome",
     "BatchReason",
+    "BreakerState",
     "CostModel",
     "EdfQueue",
     "Ended",
     "PeakEwma",
     "PoolStats",
     "QuantileHistogram",
+    "Reading",
     "RefusalReason",
     "ReplicaCondition",
     "ReplicaStats",
@@ -75,7 +78,67 @@ class RefusalReason:
     """Its deadline had passed on arrival."""
     NO_CAPACITY: RefusalReason
     """No replica of the pool is connected or connecting."""
+    LIMIT_REACHED: RefusalReason
+    """The pool has as many requests in hand as it may, less what is kept for higher classes."""
+    TENANT_QUEUE_FULL: RefusalReason
+    """The tenant has as much queued as it may."""
     def __int__(self) -> int: ...
+
+@final
+class Reading:
+    """What admission saw of the pool and the tenant, the request itself not counted.
+
+    Zeros where it was refused before that was looked at.
+    """
+
+    @property
+    def limit(self) -> int:
+        """Requests that the pool may have in hand; 0 for no limit."""
+    @property
+    def inflight(self) -> int:
+        """Requests that it had in hand."""
+    @property
+    def reserved(self) -> int:
+        """Requests of the limit kept free for higher classes."""
+    @property
+    def tenant_units(self) -> float:
+        """Units in the tenant's bucket; ``inf`` without a quota, negative in debt."""
+    @property
+    def tenant_queued(self) -> int:
+        """Requests that the tenant had queued."""
+    @property
+    def share_ratio(self) -> float:
+        """The tenant's recent device time over its weighted fair share; 1 is exactly that."""
+    @property
+    def weight_part(self) -> float:
+        """Part of its weight that the request kept, in [1/32, 1]."""
+    @property
+    def queued_requests(self) -> int: ...
+    @property
+    def queued_units(self) -> int: ...
+    @property
+    def executing_requests(self) -> int: ...
+    @property
+    def drain_ns(self) -> int:
+        """Time in which the fleet would have served all of that, and the request if admitted.
+
+        0 where it was refused for another reason than want of room.
+        """
+
+@final
+class Admission:
+    """A request that was taken in."""
+
+    @property
+    def ticket(self) -> int:
+        """Above 0."""
+    @property
+    def pool(self) -> int: ...
+    @property
+    def displaced(self) -> list[int]:
+        """Tickets that had to leave the queue for it; they have ended, refunded."""
+    @property
+    def reading(self) -> Reading: ...
 
 @final
 class Verdict:
@@ -99,6 +162,8 @@ class Verdict:
     @property
     def available(self) -> int:
         """What there was, in the unit of `needed`."""
+    @property
+    def reading(self) -> Reading: ...
 
 @final
 class BatchReason:
@@ -135,6 +200,18 @@ class ReplicaCondition:
     READY: ReplicaCondition
     DRAINING: ReplicaCondition
     """Finishes what it has."""
+
+@final
+class BreakerState:
+    """What a replica's breaker lets through. Compare with ``==``; ``int()`` gives the value."""
+
+    CLOSED: BreakerState
+    """Everything."""
+    OPEN: BreakerState
+    """Nothing, for a time: 5 s at first, up to 60 s."""
+    HALF_OPEN: BreakerState
+    """One request at a time, until three in a row went well."""
+    def __int__(self) -> int: ...
 
 @final
 class Batch:
@@ -176,6 +253,18 @@ class Batch:
     @property
     def attempts(self) -> list[int]:
         """Executions begun for the member, this one included."""
+    @property
+    def hedge_of(self) -> int:
+        """The late batch that this is a copy of; 0 for none.
+
+        Its members go on executing there; the first copy to answer ends them.
+        """
+    @property
+    def look_at_ns(self) -> int:
+        """When to call `form_batch` again for this batch's sake; 0 for never."""
+    @property
+    def is_pipelined(self) -> bool:
+        """Whether the replica still executes its last batch, so that this one waits there."""
     def __len__(self) -> int: ...
 
 @final
@@ -226,6 +315,33 @@ class PoolStats:
     @property
     def quantum_ns(self) -> int:
         """Batch-length quantum; 0 where the policy has none yet."""
+    @property
+    def ejected_replicas(self) -> int:
+        """Ready replicas that breakers shut out, or have on probation."""
+    @property
+    def retry_tokens(self) -> float:
+        """Retries that the budget has left."""
+    @property
+    def retries_refused(self) -> int:
+        """Retries that the budget refused."""
+    @property
+    def hedges_sent(self) -> int:
+        """Copies of late batches sent."""
+    @property
+    def hedges_won(self) -> int:
+        """Copies that answered first."""
+    @property
+    def limit(self) -> int:
+        """Requests that the pool may have in hand; 0 for no limit."""
+    @property
+    def limit_gradient(self) -> float:
+        """Factor on the limit in [0.5, 1]: below 1 while delays that nobody planned grow."""
+    @property
+    def inflight(self) -> tuple[int, int, int]:
+        """Requests queued and executing: critical, standard, sheddable."""
+    @property
+    def displaced(self) -> tuple[int, int, int]:
+        """Requests displaced from the queue by others so far, likewise."""
 
 @final
 class ReplicaStats:
@@ -249,6 +365,20 @@ class ReplicaStats:
     def failed_batches(self) -> int: ...
     @property
     def busy_answers(self) -> int: ...
+    @property
+    def breaker(self) -> BreakerState: ...
+    @property
+    def open_until_ns(self) -> int:
+        """End of the breaker's open time; 0 unless open."""
+    @property
+    def recent_outcomes(self) -> int:
+        """Request outcomes by which its breaker judges, at most 50."""
+    @property
+    def recent_failures(self) -> int:
+        """Failures among them."""
+    @property
+    def handoff_ns(self) -> int:
+        """Median time of an execution beyond the device's, where it was sent to an idle one."""
 
 @final
 class Scheduler:
@@ -259,15 +389,82 @@ class Scheduler:
     Raises ValueError for a bound below 1.
     """
 
-    def __new__(cls, *, seed: int, max_live: int = 65536, max_attempts: int = 3) -> Self: ...
+    def __new__(
+        cls,
+        *,
+        seed: int,
+        max_live: int = 65536,
+        max_attempts: int = 3,
+        max_tenants: int = 1048576,
+    ) -> Self: ...
 
     # -- registration: rare
-    def add_tenant(self, now_ns: int, *, units_per_s: float, burst_units: float) -> int:
-        """Adds a tenant with a token bucket, full at the start; ``inf`` for no limit."""
+    def add_tenant(
+        self,
+        now_ns: int,
+        *,
+        units_per_s: float,
+        burst_units: float,
+        largest_units: float | None = None,
+        weight: float = 1.0,
+        max_queued_requests: int = 0,
+        max_queued_units: int = 0,
+    ) -> int:
+        """Adds a tenant with a token bucket, full at the start.
+
+        At most `max_tenants` are known at once: a full table forgets the one that was idle
+        longest (nothing live, bucket full, nothing asked for of late), whose handle is then
+        unknown; adding it anew begins where it was. O(1).
+
+        Args:
+          units_per_s, burst_units: ``inf`` for no limit.
+          largest_units: a single request of up to so many passes a full bucket and leaves a
+            debt, where a quota is divided over gateways; default: the burst.
+          weight: part in the fair shares, from 1e-6 to 1e6.
+          max_queued_requests, max_queued_units: bounds on what it has queued; 0 for none.
+
+        Raises ValueError for terms out of range, and for a table of tenants none of which is idle.
+        """
     def set_tenant_quota(
-        self, now_ns: int, tenant: int, *, units_per_s: float, burst_units: float
+        self,
+        now_ns: int,
+        tenant: int,
+        *,
+        units_per_s: float,
+        burst_units: float,
+        largest_units: float | None = None,
+        weight: float = 1.0,
+        max_queued_requests: int = 0,
+        max_queued_units: int = 0,
     ) -> None:
-        """Changes a quota; what the bucket holds stays, up to the new burst."""
+        """Replaces a tenant's terms; what the bucket holds stays, up to the new burst."""
+    def set_fair_share(self, *, memory_ns: int) -> None:
+        """How long device time counts toward shares: after `memory_ns`, 1/e of it still does."""
+    def set_admission(
+        self,
+        pool: int,
+        *,
+        limit_initial: int,
+        limit_min: int,
+        limit_max: int,
+        reserved_critical: float = 0.0,
+        reserved_standard: float = 0.0,
+    ) -> None:
+        """Bounds the requests that a pool has in hand by a gradient limiter; new pools have none.
+
+        Args:
+          limit_initial, limit_min, limit_max: requests, rising from min to max; what the limiter
+            has learned stays, within the new bounds.
+          reserved_critical, reserved_standard: parts of the limit kept free for these classes
+            while they ask; sum at most 0.95.
+        """
+    def num_tenants(self) -> tuple[int, int]:
+        """Tenants that are known, and those of them that asked for something of late."""
+    def settle_charge(self, now_ns: int, tenant: int, taken: int, used: int) -> None:
+        """Replaces a `charge` of `taken` by the units `used`; a tenant forgotten since is ignored.
+
+        Beyond what the bucket holds it leaves a debt.
+        """
     def charge(self, now_ns: int, tenant: int, units: int) -> int:
         """Takes units for work that does not pass through the queues (a streamed output).
 
@@ -310,6 +507,23 @@ class Scheduler:
           bulk_share: device time of the bulk lane while interactive work waits, in [0, 0.5].
           priority_weights: factors of critical, standard and sheddable, each above 0.
           shed_early: refuse on arrival what will not be served.
+        """
+    def set_resilience(
+        self,
+        *,
+        max_ejected_share: float = 0.5,
+        retry_share: float = 0.1,
+        hedge_share: float = 0.0,
+        pipelined: bool = False,
+    ) -> None:
+        """Sets what is done about replicas that fail, stall or are about to be free, in all pools.
+
+        Args:
+          max_ejected_share: most of a pool's ready replicas that breakers may shut out at once, in
+            [0, 1]; never the last one.
+          retry_share: retries that each request earns, in [0, 1]; beside 10 a second.
+          hedge_share: device time for second copies of late batches, as a share of all; 0: none.
+          pipelined: a replica with one slot gets its next batch just before it is free.
         """
     def remove_pool(self, now_ns: int, pool: int) -> list[int]:
         """Removes a pool; returns the tickets that were in it. Its replicas must be gone."""
@@ -357,6 +571,21 @@ class Scheduler:
         lane: int,
         weight: float,
     ) -> int | Verdict:
+        """`admit`, where only the ticket (> 0) is wanted: simulations and tests."""
+    def admit(
+        self,
+        now_ns: int,
+        tenant: int,
+        model: int,
+        pool: int,
+        key_hash: int,
+        units: int,
+        rows: int,
+        deadline_ns: int,
+        priority: int,
+        lane: int,
+        weight: float,
+    ) -> Admission | Verdict:
         """Admits a request, or refuses it.
 
         Args:
@@ -366,15 +595,22 @@ class Scheduler:
           priority: 1 critical, 2 standard, 3 sheddable. lane: 1 interactive, 2 bulk.
           weight: value of the answer, > 0.
 
-        Returns: a ticket (> 0), now queued; or a `Verdict`. A refused request is charged
-        nothing. O(log n).
+        Returns: an `Admission`, now queued; or a `Verdict`. A refused request is charged
+        nothing; an admitted one its units, until `complete`, `cancel` or `expire` settles them.
+        Where there is no room, queued requests of a lower class, or of a tenant clearly further
+        over its fair share, are displaced before one is refused; their tickets have ended.
+        Under overload (something was shed or left the queue unserved in the last 2 s) a request
+        keeps 1/over**2 of its weight, at least 1/32, when its tenant had `over` times its fair
+        share of recent device time, and its weight counts relative to the tenant's usual one.
+        O(log n).
         """
     def pool_of(self, ticket: int) -> int:
         """Pool of a live ticket; -1 if it is not live."""
     def form_batch(self, now_ns: int, pool: int) -> Batch | None:
         """Chooses a free replica and the batch for it; None if nothing can start now.
 
-        Call again until None. Members are executing from here on, until `complete`.
+        Call again until None. Members are executing from here on, until `complete`. With nothing
+        queued it may be a copy of a late batch (`Batch.hedge_of`).
         """
     def complete(
         self,
@@ -386,6 +622,8 @@ class Scheduler:
         retry_after_ns: int = 0,
         retry: Sequence[int] = (),
         failed: int = 0,
+        used: Sequence[tuple[int, int]] = (),
+        invalid: int = 0,
     ) -> list[int]:
         """Feeds back how a batch ended and frees its slot.
 
@@ -395,6 +633,10 @@ class Scheduler:
           retry_after_ns: for BUSY, when the worker expects to be free.
           retry: for OK, members without a valid result; they are queued again.
           failed: for OK, members that failed in the runtime; counted against the replica.
+          invalid: for OK, members that were not executed by no fault of the replica; not counted.
+          used: for OK, (ticket, units) as counted for single members, prompt and output; members
+            that are not named pay their share of `units`, or their estimate. Tenants pay that
+            instead of the estimate; members that end without an answer pay nothing.
 
         OK ends all other members. BUSY queues all members again at their place. FAILED and LOST
         queue again those with attempts left. A member whose deadline is too near is not queued.
@@ -403,7 +645,10 @@ class Scheduler:
         An unknown batch id is ignored (its pool was removed) and returns []. Measurements come
         from a worker: what is negative or beyond 2**62 counts as 0 rather than raising.
         After a failure a member shares its next batch with at most half as many companions, and
-        its last attempt is alone, so that a poison member takes no other with it.
+        its last attempt is alone, so that a poison member takes no other with it. It does not go
+        back to the replica that failed it while another takes batches. Retries are paid from a
+        budget, but for members of a failed batch while most of the pool's requests go well.
+        While a copy of the batch is executing, its members are left to that copy instead.
         """
     def cancel(self, now_ns: int, ticket: int) -> Ended | None:
         """Ends a request; None if it is not live.
@@ -422,6 +667,8 @@ class Scheduler:
         """
 
     # -- reads: never change anything
+    def look_at_ns(self, pool: int) -> int | None:
+        """When a replica is about to be free for what is queued; None if it is not known."""
     def drain_ns(self, pool: int) -> int: ...
     def pool_stats(self, pool: int) -> PoolStats: ...
     def replica_stats(self, replica: int) -> ReplicaStats: ...

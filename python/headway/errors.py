@@ -3,6 +3,7 @@
 HeadwayError
 ├── RequestError                     a call's own failure; carries a reason and metadata
 │   ├── InvalidRequest               INVALID_REQUEST       the input breaks a rule
+│   ├── MessageTooLarge              MESSAGE_TOO_LARGE     beyond what one message may have
 │   ├── ModelNotFound                MODEL_NOT_FOUND       no such model or version
 │   ├── ModelLoading                 MODEL_LOADING         known, not ready yet
 │   ├── Unauthenticated              UNAUTHENTICATED       no valid key
@@ -65,6 +66,12 @@ class InvalidRequest(RequestError):
     """The input breaks a rule; the same request will never succeed."""
 
     reason = "INVALID_REQUEST"
+
+
+class MessageTooLarge(RequestError):
+    """The request or its answer is larger than one message may be; the same never succeeds."""
+
+    reason = "MESSAGE_TOO_LARGE"
 
 
 class ModelNotFound(RequestError):

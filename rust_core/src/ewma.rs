@@ -33,6 +33,13 @@ impl PeakEwma {
         self.at_ns = self.at_ns.max(now_ns);
     }
 
+    /// Learns that a latency is at least so long; raises the level, or changes nothing.
+    pub fn raise(&mut self, now_ns: i64, latency_ns: i64) {
+        if self.observed && latency_ns as f64 > self.level_ns {
+            self.observe(now_ns, latency_ns);
+        }
+    }
+
     /// The estimate, ns.
     #[must_use]
     pub fn value_ns(&self, now_ns: i64, prior_ns: f64) -> f64 {

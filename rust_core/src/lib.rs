@@ -6,6 +6,7 @@
 
 pub mod batch;
 pub mod batching;
+pub mod breaker;
 pub mod bucket;
 pub mod check;
 pub mod cost;
@@ -15,15 +16,21 @@ pub mod edf_policy;
 pub mod engine;
 pub mod error;
 pub mod ewma;
+pub mod fair;
 pub mod hash;
+pub mod hedge;
 pub mod histogram;
+pub mod limiter;
 pub mod median;
 pub mod p2c;
+pub mod quantile;
 pub mod residual;
+pub mod retry;
 pub mod rng;
 pub mod scheduler;
 pub mod sim;
 pub mod slab;
+pub mod tenants;
 pub mod tree;
 
 #[cfg(feature = "python")]

@@ -14,6 +14,7 @@ class PlainRequest:
     units: int
     rows: int
     deadline_ns: int
+    priority: int = 2
     batch: int = 0
     attempts: int = 0
 
@@ -43,6 +44,8 @@ class PlainScheduler:
     live: dict[int, PlainRequest] = field(default_factory=dict)
     replicas: dict[int, PlainReplica] = field(default_factory=dict)
     batches: dict[int, tuple[int, list[int]]] = field(default_factory=dict)
+    # Late batches and their copies, both ways.
+    twins: dict[int, int] = field(default_factory=dict)
     ended: set[int] = field(default_factory=set)
 
     def queued(self, pool: int) -> list[PlainRequest]:
@@ -66,6 +69,14 @@ class PlainScheduler:
         assert ticket not in self.ended, "a ticket came twice"
         self.live[ticket] = request
 
+    def displace(self, ticket: int, pool: int, priority: int) -> None:
+        """A queued request of a lower class leaves for another one."""
+        request = self.end(ticket)
+        assert (request.pool, request.batch) == (pool, 0)
+        assert request.priority > priority
+        waiting = [other.priority for other in self.queued(pool)]
+        assert request.priority >= max(waiting, default=0), "a lower class stayed"
+
     def end(self, ticket: int) -> PlainRequest:
         assert ticket not in self.ended, "ended twice"
         self.ended.add(ticket)
@@ -75,7 +86,13 @@ class PlainScheduler:
         replica = self.replicas[batch.replica]
         assert replica.ready
         assert replica.pool == batch.pool
-        assert self.outstanding(batch.replica) < replica.max_outstanding
+        in_hand = self.outstanding(batch.replica)
+        # One more than its only slot may be on its way to where it waits.
+        assert in_hand < max(2, replica.max_outstanding)
+        assert batch.is_pipelined == (in_hand > 0)
+        if batch.hedge_of:
+            self.begin_copy(batch)
+            return
         members = [self.live[ticket] for ticket in batch.tickets]
         assert len(members) == len(set(batch.tickets)) == len(batch) > 0
         assert replica.takes(len(members), batch.rows, batch.units)
@@ -92,16 +109,35 @@ class PlainScheduler:
         assert batch.id not in self.batches
         self.batches[batch.id] = (batch.replica, batch.tickets)
 
+    def begin_copy(self, batch: Batch) -> None:
+        """The live members of a late batch, on another replica that had nothing to do."""
+        on, tickets = self.batches[batch.hedge_of]
+        assert batch.replica != on
+        assert not batch.is_pipelined
+        assert batch.tickets == [ticket for ticket in tickets if ticket in self.live]
+        assert not any(r.pool == batch.pool and not r.batch for r in self.live.values())
+        assert batch.id not in self.twins
+        assert batch.hedge_of not in self.twins
+        self.twins[batch.id], self.twins[batch.hedge_of] = batch.hedge_of, batch.id
+        self.batches[batch.id] = (batch.replica, batch.tickets)
+
     def complete(
         self, batch: int, outcome: BatchOutcome, retry: list[int], without_answer: list[int]
     ) -> None:
         _, tickets = self.batches.pop(batch)
+        twin = self.twins.pop(batch, 0)
+        self.twins.pop(twin, None)
         for ticket in tickets:
             member = self.live.get(ticket)
-            if member is None or member.batch != batch:
+            if member is None or member.batch not in (batch, twin):
                 assert ticket not in without_answer
                 continue
             answered = outcome == BatchOutcome.OK and ticket not in retry
+            if twin and not answered:
+                # The other copy goes on.
+                assert ticket not in without_answer
+                member.batch = twin
+                continue
             member.attempts -= outcome == BatchOutcome.BUSY
             member.batch = 0
             if answered or ticket in without_answer:

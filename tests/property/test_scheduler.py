@@ -48,7 +48,24 @@ class SchedulerMachine(RuleBasedStateMachine):
                 prior_slope_ns=22e3,
             )
         self.core.set_split(self.model, [0, 1], [0.4, 0.6])
+        self.core.set_resilience(hedge_share=1, pipelined=True)
+        for pool in (0, 1):
+            self.core.set_policy(pool, shed_early=False)
         self.plain = PlainScheduler(max_queued_requests=7, max_live=12, max_attempts=max_attempts)
+        self.learn_what_is_late()
+
+    def learn_what_is_late(self) -> None:
+        """Serves some batches in each pool: without them nothing would be copied."""
+        for pool in (0, 1):
+            self.add_replica(pool, 1, 0, 0, 0)
+            for index in range(22):
+                self.offer(pool, 0, 10 + 20 * index, 1, 300, 1, 2, 1.0)
+                self.form(pool)
+                (batch,) = self.plain.batches
+                self.now += 20 * MS
+                assert self.core.complete(self.now, batch, BatchOutcome.OK, 20 * MS) == []
+                self.plain.complete(batch, BatchOutcome.OK, [], [])
+            self.add_replica(pool, 1, 0, 0, 0)
 
     @rule(ms=st.integers(0, 80))
     def wait(self, ms: int) -> None:
@@ -76,7 +93,7 @@ class SchedulerMachine(RuleBasedStateMachine):
         weight: float,
     ) -> None:
         deadline = self.now + slack * MS
-        answer = self.core.offer(
+        answer = self.core.admit(
             self.now,
             self.tenant,
             self.model,
@@ -90,13 +107,18 @@ class SchedulerMachine(RuleBasedStateMachine):
             weight,
         )
         if not isinstance(answer, Verdict):
-            chosen = self.core.pool_of(answer)
+            chosen = self.core.pool_of(answer.ticket)
             assert pool in (-1, chosen)
+            assert chosen == answer.pool
+            full = len(self.plain.queued(chosen)) == self.plain.max_queued_requests
+            assert bool(answer.displaced) == (full or len(self.plain.live) == self.plain.max_live)
+            for ticket in answer.displaced:
+                self.plain.displace(ticket, chosen, priority)
             assert slack > 0
             assert self.plain.could_take(chosen, rows, units)
             assert len(self.plain.queued(chosen)) < self.plain.max_queued_requests
             assert len(self.plain.live) < self.plain.max_live
-            self.plain.admit(answer, PlainRequest(chosen, units, rows, deadline))
+            self.plain.admit(answer.ticket, PlainRequest(chosen, units, rows, deadline, priority))
             return
         assert pool in (-1, answer.pool)
         chosen, reason = answer.pool, answer.reason
@@ -108,8 +130,10 @@ class SchedulerMachine(RuleBasedStateMachine):
         elif reason == RefusalReason.QUEUE_FULL:
             assert len(self.plain.queued(chosen)) == self.plain.max_queued_requests
             assert answer.retry_after_ns >= MS
+            assert all(r.priority <= priority for r in self.plain.queued(chosen))
         elif reason == RefusalReason.OVERLOADED:
             assert len(self.plain.live) == self.plain.max_live
+            assert all(r.priority <= priority for r in self.plain.queued(chosen))
         elif reason == RefusalReason.DEADLINE_UNREACHABLE:
             assert answer.needed > answer.available == slack * MS
 
@@ -118,6 +142,18 @@ class SchedulerMachine(RuleBasedStateMachine):
         batch = self.core.form_batch(self.now, pool)
         if batch is not None:
             self.plain.begin(batch)
+
+    @rule(pool=POOLS, arrivals=st.integers(0, 2))
+    def look(self, pool: int, arrivals: int) -> None:
+        """What a gateway's timer does: it waits for the next event and asks again."""
+        for _ in range(arrivals):
+            self.offer(pool, 0, 100, 1, 2_000, 1, 2, 1.0)
+        self.form(pool)
+        event = self.core.next_event_ns()
+        earliest = min((r.deadline_ns for r in self.plain.live.values()), default=None)
+        if event is not None and (earliest is None or event < earliest):
+            self.now = max(self.now, event)
+        self.form(pool)
 
     @precondition(lambda self: self.plain.batches)
     @rule(
@@ -165,7 +201,10 @@ class SchedulerMachine(RuleBasedStateMachine):
     def expire(self) -> None:
         due = {t for t, r in self.plain.live.items() if r.deadline_ns <= self.now}
         ended = self.core.expire(self.now)
-        assert {one.ticket for one in ended} == due
+        told = {one.ticket for one in ended}
+        assert due <= told
+        # Beyond the due ones, only queued requests that nobody can serve in time any more.
+        assert all(not self.plain.live[ticket].batch for ticket in told - due)
         for one in ended:
             request = self.plain.end(one.ticket)
             assert one.batch == request.batch

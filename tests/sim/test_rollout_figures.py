@@ -18,7 +18,7 @@ RUNS = 600  # of a case with weight 1; most have 0.1
         ("dead-batches", {"errors"}, 1.0, 25, 72),
         ("errors+3%", {"errors"}, 1.0, 200, 500),
         ("p95x1.4", {"rank", "p95"}, 0.98, 4000, 10_500),
-        ("p99x3", {"stalls", "p95", "rank"}, 0.95, 8000, 24_000),
+        ("p99x3", {"stalls", "p95", "rank"}, 0.98, 5_700, 12_900),
     ],
 )
 def test_a_bad_canary_is_found_by_the_right_test(
@@ -34,8 +34,8 @@ def test_a_bad_canary_is_found_by_the_right_test(
 def test_a_saturated_canary_is_named_so() -> None:
     found = measure("capacity-no-forecast", num_runs=RUNS, seed=2)
     assert found.num_runs == 60
-    # Full run: 9 in 10; 60 runs, three standard deviations below.
-    assert found.tests["capacity"] >= 0.78 * found.num_runs
+    # Full run: 0.975; 60 runs, three standard deviations below.
+    assert found.tests["capacity"] >= 0.91 * found.num_runs
 
 
 def test_an_outage_of_both_versions_is_not_held_against_the_canary() -> None:
@@ -45,7 +45,7 @@ def test_an_outage_of_both_versions_is_not_held_against_the_canary() -> None:
 
 
 def test_every_case_names_what_it_is_compared_with() -> None:
-    assert len(CASES) == 15
+    assert len(CASES) == 17
     assert all(case.prototype for case in CASES.values())
 
 

@@ -59,8 +59,11 @@ class RunningGateway:
 
 @contextlib.asynccontextmanager
 async def running_gateway(
-    load: Load | None = None, **changes: Any
+    load: Load | None = None,
+    credentials: grpc.ChannelCredentials | None = None,
+    **changes: Any,
 ) -> AsyncIterator[RunningGateway]:
+    """`credentials`: of the client, for a gateway with TLS."""
     settings = GatewaySettings(
         **{
             "port": 0,
@@ -79,14 +82,22 @@ async def running_gateway(
     addresses = await process.start()
     options = [("grpc.max_send_message_length", -1), ("grpc.max_receive_message_length", -1)]
     async with (
-        grpc.aio.insecure_channel(addresses["data"], options) as channel,
-        grpc.aio.insecure_channel(addresses["control"]) as control,
+        _channel(addresses["data"], credentials, options) as channel,
+        _channel(addresses["control"], credentials) as control,
     ):
         running = RunningGateway(gateway, process, addresses, channel, control)
         try:
             yield running
         finally:
             await process.stop()
+
+
+def _channel(
+    address: str, credentials: grpc.ChannelCredentials | None, options: Any = ()
+) -> grpc.aio.Channel:
+    if credentials is None:
+        return grpc.aio.insecure_channel(address, options)
+    return grpc.aio.secure_channel(address, credentials, options)
 
 
 @contextlib.asynccontextmanager

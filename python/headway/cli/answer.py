@@ -130,14 +130,21 @@ def _output_lines(output: types_pb2.Output) -> Sequence[str]:
 
 
 def _row_lines(rows: npt.NDArray[Any]) -> Sequence[str]:
+    # Whole numbers are classes or codes, not directions.
+    floats = np.issubdtype(rows.dtype, np.floating)
     similar = _similarity_to_first(rows)
     lines = []
     for index, row in enumerate(rows):
-        numbers = " ".join(f"{number:.4g}" for number in row[:_SHOWN_NUMBERS])
+        numbers = " ".join(map(_shown, row[:_SHOWN_NUMBERS]))
         more = " ..." if len(row) > _SHOWN_NUMBERS else ""
-        likeness = f"  [dim]cosine to 0: {similar[index]:.3f}[/dim]" if index else ""
+        likeness = f"  [dim]cosine to 0: {similar[index]:.3f}[/dim]" if index and floats else ""
         lines.append(f"  {index}: {numbers}{more}{likeness}")
     return lines
+
+
+def _shown(number: Any) -> str:
+    """A number as its type has it: integers and truth values in full."""
+    return f"{number:.4g}" if isinstance(number, np.floating) else str(number)
 
 
 def _similarity_to_first(rows: npt.NDArray[Any]) -> npt.NDArray[Any]:

@@ -1,7 +1,7 @@
 """The command tree. Importing it loads no part of Headway that a command does not need."""
 
 import sys
-from typing import NoReturn
+from typing import Annotated, NoReturn
 
 import typer
 
@@ -37,6 +37,15 @@ USE = "Use"
 OPERATE = "Operate"
 SET_UP = "Set up"
 
+
+def _print_version(wanted: bool) -> None:
+    if wanted:
+        from headway import __version__
+
+        print(f"headway {__version__}")
+        raise typer.Exit
+
+
 app = typer.Typer(
     name="headway",
     help="Serve machine-learning models to a deadline.",
@@ -52,14 +61,16 @@ app.command(epilog=worker.EPILOG, rich_help_panel=RUN)(worker.worker)
 app.command(epilog=infer.EPILOG, rich_help_panel=USE)(infer.infer)
 app.command(epilog=loadtest.EPILOG, rich_help_panel=USE)(loadtest.loadtest)
 app.add_typer(engine, name="engine", rich_help_panel=USE)
-app.command(epilog=operate.EPILOG, rich_help_panel=OPERATE)(operate.status)
+app.command(epilog=operate.STATUS_EPILOG, rich_help_panel=OPERATE)(operate.status)
 app.add_typer(operate.replicas, name="replicas", rich_help_panel=OPERATE)
 app.add_typer(operate.split, name="split", rich_help_panel=OPERATE)
 app.add_typer(tenant.tenants, name="tenant", rich_help_panel=OPERATE)
 app.add_typer(tenant.quotas, name="quota", rich_help_panel=OPERATE)
-app.command(epilog=operate.EPILOG, rich_help_panel=OPERATE)(operate.explain)
-app.command("log-level", epilog=operate.EPILOG, rich_help_panel=OPERATE)(operate.log_level)
-app.command(epilog=operate.EPILOG, rich_help_panel=OPERATE)(operate.audit)
+app.command(epilog=operate.EXPLAIN_EPILOG, rich_help_panel=OPERATE)(operate.explain)
+app.command("log-level", epilog=operate.LOG_LEVEL_EPILOG, rich_help_panel=OPERATE)(
+    operate.log_level
+)
+app.command(epilog=operate.AUDIT_EPILOG, rich_help_panel=OPERATE)(operate.audit)
 app.add_typer(rollout.rollouts, name="rollout", rich_help_panel=OPERATE)
 app.command(name="verify-rollout", epilog=verify_rollout.EPILOG, rich_help_panel=OPERATE)(
     verify_rollout.verify_rollout
@@ -69,6 +80,18 @@ app.add_typer(lab.lab, name="lab", rich_help_panel=USE)
 app.add_typer(config, name="config", rich_help_panel=SET_UP)
 app.add_typer(key.keys, name="key", rich_help_panel=SET_UP)
 app.command(rich_help_panel=SET_UP)(version.version)
+
+
+@app.callback()
+def _root(
+    show_version: Annotated[
+        bool,
+        typer.Option(
+            "--version", is_eager=True, callback=_print_version, help="Print the version."
+        ),
+    ] = False,
+) -> None:
+    """Serve machine-learning models to a deadline."""
 
 
 def main() -> NoReturn:

@@ -8,7 +8,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from headway.cli import control, options
+from headway.cli.connection import BY_OPTIONS, Connection
 from headway.cli.exits import Exit, command
+from headway.telemetry.logging import MASK
 
 if TYPE_CHECKING:
     from headway.config import Section
@@ -68,32 +70,33 @@ def show(config: options.ConfigFile = None, as_json: options.AsJson = False) -> 
     from headway.config import SECTIONS, read_layers
 
     layers = read_layers(config)
-    sections: dict[str, list[dict[str, Any]] | str] = {
-        section: _section_rows(section, layers) for section in SECTIONS
-    }
-    problems = {name: rows for name, rows in sections.items() if isinstance(rows, str)}
+    rows: list[dict[str, Any]] = []
+    problems: dict[str, str] = {}
+    for section in SECTIONS:
+        own, problem = _section_rows(section, layers)
+        rows += own
+        if problem:
+            problems[section] = problem
     if as_json:
-        rows = [row for rows in sections.values() if not isinstance(rows, str) for row in rows]
         print(json.dumps({"settings": rows, "problems": problems}, indent=2))
     else:
-        _print_rows(sections)
+        _print_rows(rows, problems)
     return Exit.CONFIG if set(problems) & set(layers.merged()) else Exit.OK
 
 
 @config.command(epilog=EPILOG)
 @command
+@control.to_control
 def reload(
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Only say what would change.")] = False,
-    address: control.Address = control.DEFAULT_ADDRESS,
-    api_key: options.ApiKey = None,
+    connection: Connection = BY_OPTIONS,
     as_json: options.AsJson = False,
 ) -> int:
     """Have a live gateway read its configuration again; a bad one leaves the last good one."""
     return control.ask(
         lambda client: client.reload(dry_run=dry_run),
         _reloaded,
-        address=address,
-        api_key=api_key,
+        connection,
         as_json=as_json,
     )
 
@@ -110,8 +113,12 @@ def _reloaded(done: Any) -> str:
     return "\n".join(lines if done.changes else [*lines, "nothing is different"])
 
 
-def _section_rows(section: "Section", layers: "Layers") -> list[dict[str, Any]] | str:
-    """Rows of key, value and source; or what is wrong with the section."""
+def _section_rows(section: "Section", layers: "Layers") -> tuple[list[dict[str, Any]], str]:
+    """Rows of key, value and source, and what is wrong with the section, if anything.
+
+    Of a section that does not work, what was set is shown as it was set, and the other settings
+    with their defaults.
+    """
     from headway.config import validate
     from headway.config.layers import leaves
     from headway.errors import ConfigError
@@ -119,9 +126,42 @@ def _section_rows(section: "Section", layers: "Layers") -> list[dict[str, Any]] 
     try:
         settings = getattr(validate(layers, [section]), section)
     except ConfigError as error:
-        return str(error)
+        tree = {section: _as_set(section, layers)}
+        return [_row(path, value, layers) for path, value in leaves(tree)], str(error)
     tree = {section: settings.model_dump()}
-    return [_row(path, value, layers) for path, value in leaves(tree)]
+    return [_row(path, value, layers) for path, value in leaves(tree)], ""
+
+
+def _as_set(section: "Section", layers: "Layers") -> dict[str, Any]:
+    """A section's values without judging them: those that were set, over the defaults."""
+    from pydantic import BaseModel
+
+    from headway.config import settings_of
+    from headway.config.problems import secret_names
+
+    known = settings_of(section)
+    values: dict[str, Any] = {}
+    for name, field in known.model_fields.items():
+        if not field.is_required():
+            default = field.get_default(call_default_factory=True)
+            values[name] = default.model_dump() if isinstance(default, BaseModel) else default
+    given = layers.merged().get(section, {})
+    hidden = secret_names(known)
+    for name, value in given.items() if isinstance(given, Mapping) else ():
+        below, fresh = values.get(name), _hidden(name, value, hidden)
+        if isinstance(below, dict) and isinstance(fresh, dict):
+            fresh = {**below, **fresh}
+        values[name] = fresh
+    return values
+
+
+def _hidden(name: str, value: object, hidden: frozenset[str]) -> Any:
+    """A value with the secrets in it masked."""
+    if isinstance(value, Mapping):
+        return {key: _hidden(str(key), inner, hidden) for key, inner in value.items()}
+    if isinstance(value, list):
+        return [_hidden(name, inner, hidden) for inner in value]
+    return MASK if name in hidden else value
 
 
 def _row(path: "KeyPath", value: object, layers: "Layers") -> dict[str, Any]:
@@ -139,7 +179,7 @@ def _row(path: "KeyPath", value: object, layers: "Layers") -> dict[str, Any]:
 def _shown(name: str, value: object) -> object:
     from pydantic import SecretStr
 
-    from headway.telemetry.logging import MASK, is_secret
+    from headway.telemetry.logging import is_secret
 
     if value is None or isinstance(value, bool | int | float):
         return value
@@ -152,12 +192,10 @@ def _shown(name: str, value: object) -> object:
     return str(value)
 
 
-def _print_rows(sections: Mapping[str, list[dict[str, Any]] | str]) -> None:
+def _print_rows(rows: list[dict[str, Any]], problems: Mapping[str, str]) -> None:
     """One setting a line, ``key = value  # source``, so that it can be searched and cut."""
-    for rows in sections.values():
-        for row in rows if not isinstance(rows, str) else ():
-            source = row["source"] if row["name"] is None else f"{row['source']} {row['name']}"
-            print(f"{row['key']} = {json.dumps(row['value'])}  # {source}")
-    for section, problem in sections.items():
-        if isinstance(problem, str):
-            print(f"\n{section} is not usable as it is:\n{problem}")
+    for row in rows:
+        source = row["source"] if row["name"] is None else f"{row['source']} {row['name']}"
+        print(f"{row['key']} = {json.dumps(row['value'])}  # {source}")
+    for section, problem in problems.items():
+        print(f"\n{section} is not usable as it is:\n{problem}")

@@ -2,11 +2,13 @@
 
 import json
 from collections.abc import Awaitable, Callable, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 
 from headway.cli import options
+from headway.cli.connection import Connection, connected
 from headway.cli.exits import code_of, error_as_json, tell
 
 if TYPE_CHECKING:
@@ -28,15 +30,17 @@ Address = Annotated[
     ),
 ]
 
+to_control = connected(Address, DEFAULT_ADDRESS)
+"""For commands that call the control port."""
+
 _COMPLETION_TIMEOUT_S: Final = 0.5
 
 
 def ask(
     act: "Callable[[ControlClient], Awaitable[Any]]",
     show: "Callable[[Any], RenderableType]",
+    connection: Connection,
     *,
-    address: str,
-    api_key: str | None,
     as_json: bool,
 ) -> int:
     """Does something with a gateway's control port and shows what comes of it."""
@@ -47,7 +51,7 @@ def ask(
     from headway.errors import HeadwayError
 
     try:
-        answer = asyncio.run(_ask(act, address, api_key, timeout_s=10.0))
+        answer = asyncio.run(_ask(act, connection, timeout_s=10.0))
     except HeadwayError as error:
         print(error_as_json(error)) if as_json else tell(error)
         return code_of(error)
@@ -60,14 +64,14 @@ def ask(
 
 async def _ask(
     act: "Callable[[ControlClient], Awaitable[Any]]",
-    address: str,
-    api_key: str | None,
+    connection: Connection,
     *,
     timeout_s: float,
 ) -> Any:
     from headway.client import ControlClient
 
-    async with ControlClient(address, api_key=api_key, timeout_s=timeout_s) as control:
+    settings = connection.client_options()
+    async with ControlClient(connection.address, timeout_s=timeout_s, **settings) as control:
         return await act(control)
 
 
@@ -119,17 +123,31 @@ def completer(
 
     def complete(context: typer.Context, incomplete: str) -> list[str]:
         import asyncio
-        import os
 
-        address = os.environ.get("HEADWAY_CONTROL_ADDRESS", DEFAULT_ADDRESS)
-        key = os.environ.get("HEADWAY_API_KEY")
         try:
-            found = asyncio.run(_ask(names, address, key, timeout_s=_COMPLETION_TIMEOUT_S))
+            found = asyncio.run(_ask(names, _of_environment(), timeout_s=_COMPLETION_TIMEOUT_S))
         except Exception:
             return []  # a completion must never disturb the command line
         return sorted(name for name in found if name.startswith(incomplete))
 
     return complete
+
+
+def _of_environment() -> Connection:
+    import os
+
+    def path(name: str) -> Path | None:
+        value = os.environ.get(name)
+        return Path(value) if value else None
+
+    return Connection(
+        os.environ.get("HEADWAY_CONTROL_ADDRESS", DEFAULT_ADDRESS),
+        os.environ.get("HEADWAY_API_KEY"),
+        tls_ca=path("HEADWAY_TLS_CA"),
+        tls_cert=path("HEADWAY_TLS_CERT"),
+        tls_key=path("HEADWAY_TLS_KEY"),
+        tls_server_name=os.environ.get("HEADWAY_TLS_SERVER_NAME"),
+    )
 
 
 async def _workers(control: "ControlClient") -> Sequence[str]:

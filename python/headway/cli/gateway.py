@@ -77,6 +77,9 @@ def gateway(
             "[dim]Default: no record.[/dim]",
         ),
     ] = None,
+    tls_cert: options.TlsCert = None,
+    tls_key: options.TlsKey = None,
+    tls_ca: options.TlsCa = None,
     address_file: options.AddressFile = None,
     drain_seconds: options.DrainSeconds = None,
     log_level: options.LogLevel = None,
@@ -105,6 +108,9 @@ def gateway(
         "transport": transport,
         "insecure_no_auth": insecure_no_auth or None,
         "arrival_trace.path": arrival_trace,
+        "tls.cert_file": tls_cert,
+        "tls.key_file": tls_key,
+        "tls.ca_file": tls_ca,
         "address_file": address_file,
         "drain_seconds": drain_seconds,
         "log_level": log_level,
@@ -114,7 +120,14 @@ def gateway(
     keyed = {f"gateway.{name}": value for name, value in flags.items()}
 
     def load() -> "GatewaySettings":
-        names = {"gateway.arrival_trace.path": "--arrival-trace"}
-        return load_gateway(read_layers(config, keyed, names))
+        return load_gateway(read_layers(config, keyed, OPTION_NAMES))
 
     return run(load(), load)
+
+
+OPTION_NAMES = {
+    "gateway.arrival_trace.path": "--arrival-trace",
+    "gateway.tls.cert_file": "--tls-cert",
+    "gateway.tls.key_file": "--tls-key",
+    "gateway.tls.ca_file": "--tls-ca",
+}

@@ -7,6 +7,7 @@ import typer
 
 from headway.cli import options
 from headway.cli import stream as streams
+from headway.cli.connection import BY_OPTIONS, Connection, to_data
 from headway.cli.exits import EXIT_CODES_HELP, code_of, command, error_as_json, tell, usage
 
 if TYPE_CHECKING:
@@ -31,6 +32,7 @@ headway infer --model smollm2 --stream "What is a tide?"
 
 
 @command
+@to_data
 def infer(
     text: Annotated[
         list[str],
@@ -41,8 +43,7 @@ def infer(
             show_default=False,
         ),
     ],
-    address: options.Address = "127.0.0.1:50051",
-    api_key: options.ApiKey = None,
+    connection: Connection = BY_OPTIONS,
     model: options.Model = "",
     version: options.Version = "",
     deadline_ms: Annotated[
@@ -104,10 +105,10 @@ def infer(
     timeout_s = None if deadline_ms is None else deadline_ms / 1000
     try:
         if stream:
-            read = streams.read(request, address, api_key, timeout_s, show=not as_json)
+            read = streams.read(request, connection, timeout_s, show=not as_json)
             streams.show_end(asyncio.run(read), as_json=as_json)
             return 0
-        response, round_trip_ns = asyncio.run(_call(request, address, api_key, timeout_s))
+        response, round_trip_ns = asyncio.run(_call(request, connection, timeout_s))
     except HeadwayError as error:
         print(error_as_json(error)) if as_json else tell(error)
         return code_of(error)
@@ -120,13 +121,13 @@ def infer(
 
 
 async def _call(
-    request: "InferRequest", address: str, api_key: str | None, timeout_s: float | None
+    request: "InferRequest", connection: Connection, timeout_s: float | None
 ) -> "tuple[InferResponse, int]":
     from headway.client import Client
     from headway.clock import SystemClock
 
     clock = SystemClock()
-    async with Client(address, api_key=api_key) as client:
+    async with Client(connection.address, **connection.client_options()) as client:
         sent_ns = clock.now_ns()
         response = await client.infer(request, timeout_s=timeout_s)
         return response, clock.now_ns() - sent_ns

@@ -80,6 +80,8 @@ def as_table(result: LoadReport, plan: LoadPlan, seed: int) -> RenderableType:
         f"{result.units_per_s:.0f} units/s; hedged {result.hedged}, executed again "
         f"{result.repeated}",
     )
+    if result.ok == 0:
+        return Group(table, "", "no request was answered, so there are no times to tell")
     return Group(table, "", _latency_table(result))
 
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 import typer
 
 from headway.cli import options
+from headway.cli.connection import BY_OPTIONS, Connection, to_data
 from headway.cli.exits import EXIT_CODES_HELP, Exit, command, usage
 
 if TYPE_CHECKING:
@@ -45,9 +46,9 @@ Goodput is the share of offered requests that were answered within their deadlin
 
 
 @command
+@to_data
 def loadtest(
-    address: options.Address = "127.0.0.1:50051",
-    api_key: options.ApiKey = None,
+    connection: Connection = BY_OPTIONS,
     clients: Annotated[
         int | None,
         typer.Option(
@@ -218,7 +219,7 @@ def loadtest(
     if max_tokens is not None:
         template.max_output_units = max_tokens
     run = _Session(
-        address, api_key, channels, stream_mode == "many", plan, template, distribution,
+        connection, channels, stream_mode == "many", plan, template, distribution,
         objective if stream else None,
     )  # fmt: skip
     return run.execute(seed, json_to)
@@ -236,8 +237,7 @@ class _Session:
 
     def __init__(
         self,
-        address: str,
-        api_key: str | None,
+        connection: Connection,
         num_channels: int,
         many: bool,
         plan: "LoadPlan",
@@ -248,8 +248,7 @@ class _Session:
         from headway.loadtest.stream import StreamTally
 
         self._streams = None if objective is None else StreamTally(objective)
-        self._address = address
-        self._api_key = api_key
+        self._connection = connection
         self._num_channels = num_channels
         self._many = many
         self._plan = plan
@@ -283,7 +282,8 @@ class _Session:
         seeds = SeedTree(root)
         connect = ManyStream if self._many else Client
         callers: list[Any] = [
-            connect(self._address, api_key=self._api_key) for _ in range(self._num_channels)
+            connect(self._connection.address, **self._connection.client_options())
+            for _ in range(self._num_channels)
         ]
         workload = Workload(
             self._template, size=self._size, deadlines=self._plan.deadlines, seeds=seeds

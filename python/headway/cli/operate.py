@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 import typer
 
 from headway.cli import control, options
+from headway.cli.connection import BY_OPTIONS, Connection
 from headway.cli.exits import EXIT_CODES_HELP, command, usage
 
 if TYPE_CHECKING:
@@ -24,6 +25,47 @@ headway explain 5f1c9a02-3
 {EXIT_CODES_HELP}
 """
 
+EXPLAIN_EPILOG = f"""
+[bold]Examples[/bold]
+
+headway explain 5f1c9a02-3
+headway explain 5f1c9a02-3 --json
+
+{control.ROLE_HELP}
+
+{EXIT_CODES_HELP}
+"""
+LOG_LEVEL_EPILOG = f"""
+[bold]Examples[/bold]
+
+headway log-level debug
+headway log-level info --logger headway.gateway.fleet
+
+{control.ROLE_HELP}
+
+{EXIT_CODES_HELP}
+"""
+STATUS_EPILOG = f"""
+[bold]Examples[/bold]
+
+headway status
+headway status --address 10.0.0.1:50052 --json
+
+{control.ROLE_HELP}
+
+{EXIT_CODES_HELP}
+"""
+AUDIT_EPILOG = f"""
+[bold]Examples[/bold]
+
+headway audit --limit 50
+headway audit --target acme
+
+{control.ROLE_HELP}
+
+{EXIT_CODES_HELP}
+"""
+
 
 def _group(text: str) -> typer.Typer:
     return typer.Typer(
@@ -36,83 +78,73 @@ split = _group("Show and change how traffic divides over versions.")
 
 
 @command
+@control.to_control
 def status(
-    address: control.Address = control.DEFAULT_ADDRESS,
-    api_key: options.ApiKey = None,
+    connection: Connection = BY_OPTIONS,
     as_json: options.AsJson = False,
 ) -> int:
     """Show the state of a gateway: queues, replicas, splits, its store."""
-    return control.ask(
-        lambda c: c.state(), _state, address=address, api_key=api_key, as_json=as_json
-    )
+    return control.ask(lambda c: c.state(), _state, connection, as_json=as_json)
 
 
 @replicas.command("list", epilog=EPILOG)
 @command
+@control.to_control
 def list_replicas(
     model: Annotated[str, typer.Option(metavar="NAME", help="Only of this model.")] = "",
-    address: control.Address = control.DEFAULT_ADDRESS,
-    api_key: options.ApiKey = None,
+    connection: Connection = BY_OPTIONS,
     as_json: options.AsJson = False,
 ) -> int:
     """List replicas, by name."""
-    return control.ask(
-        lambda c: c.replicas(model), _replicas, address=address, api_key=api_key, as_json=as_json
-    )
+    return control.ask(lambda c: c.replicas(model), _replicas, connection, as_json=as_json)
 
 
 @replicas.command(epilog=EPILOG)
 @command
+@control.to_control
 def drain(
     worker: control.Worker,
-    address: control.Address = control.DEFAULT_ADDRESS,
-    api_key: options.ApiKey = None,
+    connection: Connection = BY_OPTIONS,
     as_json: options.AsJson = False,
 ) -> int:
     """Send a worker no more work; what it has, it finishes. On every gateway of the store."""
-    return control.ask(
-        lambda c: c.drain(worker), _replicas, address=address, api_key=api_key, as_json=as_json
-    )
+    return control.ask(lambda c: c.drain(worker), _replicas, connection, as_json=as_json)
 
 
 @replicas.command(epilog=EPILOG)
 @command
+@control.to_control
 def undrain(
     worker: control.Worker,
-    address: control.Address = control.DEFAULT_ADDRESS,
-    api_key: options.ApiKey = None,
+    connection: Connection = BY_OPTIONS,
     as_json: options.AsJson = False,
 ) -> int:
     """Take a drain back."""
-    return control.ask(
-        lambda c: c.undrain(worker), _replicas, address=address, api_key=api_key, as_json=as_json
-    )
+    return control.ask(lambda c: c.undrain(worker), _replicas, connection, as_json=as_json)
 
 
 @split.command("show", epilog=EPILOG)
 @command
+@control.to_control
 def show_split(
     model: control.Model,
-    address: control.Address = control.DEFAULT_ADDRESS,
-    api_key: options.ApiKey = None,
+    connection: Connection = BY_OPTIONS,
     as_json: options.AsJson = False,
 ) -> int:
     """Show how a model's traffic divides over its versions."""
-    return control.ask(
-        lambda c: c.split(model), _split, address=address, api_key=api_key, as_json=as_json
-    )
+    return control.ask(lambda c: c.split(model), _split, connection, as_json=as_json)
 
 
 @split.command("set", epilog=EPILOG)
 @command
+@control.to_control
 def set_split(
     model: control.Model,
     shares: Annotated[
         list[str],
         typer.Argument(metavar="VERSION=SHARE...", help="They add up to 1: v1=0.9 v2=0.1."),
     ],
-    address: control.Address = control.DEFAULT_ADDRESS,
-    api_key: options.ApiKey = None,
+    connection: Connection = BY_OPTIONS,
     as_json: options.AsJson = False,
 ) -> int:
     """Divide a model's traffic anew, on every gateway of the store."""
@@ -120,13 +152,13 @@ def set_split(
     return control.ask(
         lambda c: c.set_split(model, wanted),
         _split,
-        address=address,
-        api_key=api_key,
+        connection,
         as_json=as_json,
     )
 
 
 @command
+@control.to_control
 def explain(
     request_id: Annotated[
         str,
@@ -134,21 +166,20 @@ def explain(
             metavar="REQUEST_ID", help="As in the answer, or in the metadata of the error."
         ),
     ],
-    address: control.Address = control.DEFAULT_ADDRESS,
-    api_key: options.ApiKey = None,
+    connection: Connection = BY_OPTIONS,
     as_json: options.AsJson = False,
 ) -> int:
     """Tell what happened to a request, and why. Ask the gateway that took it."""
     return control.ask(
         lambda c: c.explain(request_id),
         lambda answer: "\n".join(_escaped(sentence) for sentence in answer.sentences),
-        address=address,
-        api_key=api_key,
+        connection,
         as_json=as_json,
     )
 
 
 @command
+@control.to_control
 def log_level(
     level: Annotated[
         Literal["debug", "info", "warning", "error"], typer.Argument(help="What to log.")
@@ -156,21 +187,20 @@ def log_level(
     logger: Annotated[
         str, typer.Option(metavar="NAME", help="Only this one: headway.gateway.fleet.")
     ] = "",
-    address: control.Address = control.DEFAULT_ADDRESS,
-    api_key: options.ApiKey = None,
+    connection: Connection = BY_OPTIONS,
     as_json: options.AsJson = False,
 ) -> int:
     """Change how much a gateway logs, until it restarts."""
     return control.ask(
         lambda c: c.set_log_level(level, logger),
         lambda previous: f"{logger or 'headway'}: {previous} -> {level}",
-        address=address,
-        api_key=api_key,
+        connection,
         as_json=as_json,
     )
 
 
 @command
+@control.to_control
 def audit(
     target: Annotated[
         str,
@@ -179,16 +209,14 @@ def audit(
     limit: Annotated[
         int, typer.Option(metavar="N", min=1, max=100_000, help="At most so many.")
     ] = 20,
-    address: control.Address = control.DEFAULT_ADDRESS,
-    api_key: options.ApiKey = None,
+    connection: Connection = BY_OPTIONS,
     as_json: options.AsJson = False,
 ) -> int:
     """Show who changed what, newest first."""
     return control.ask(
         lambda c: c.audit(target=target, limit=limit),
         _audit,
-        address=address,
-        api_key=api_key,
+        connection,
         as_json=as_json,
     )
 
@@ -255,14 +283,28 @@ def _replicas(replicas: Sequence[Any]) -> "RenderableType":
             f"{each.outstanding_batches}/{each.max_outstanding_batches}",
             control.ms(each.latency) if each.HasField("latency") else "-",
             f"{each.speed:.2f}",
+            _breaker(each),
             f"{each.completed_batches:,}",
             f"{each.failed_batches:,}",
             each.address,
         )
         for each in replicas
     ]
-    heads = ("replica", "state", "busy", "latency", "speed", "done", "failed", "address")
+    heads = ("replica", "state", "busy", "latency", "speed", "breaker", "done", "failed", "address")
     return control.table(*heads, rows=rows, empty="no replica is registered")
+
+
+def _breaker(replica: Any) -> str:
+    """What its breaker lets through, and by which failures it judges."""
+    from headway.v1 import control_pb2
+
+    word = control_pb2.BreakerState.Name(replica.breaker).removeprefix("BREAKER_STATE_")
+    word = word.lower().replace("_", "-")
+    if replica.HasField("breaker_open_for"):
+        word += f" {replica.breaker_open_for.ToMilliseconds() / 1000:.0f} s"
+    if replica.recent_failures:
+        word += f", {replica.recent_failures}/{replica.recent_outcomes} failed"
+    return f"[red]{word}[/red]" if "open" in word else word
 
 
 def _condition(name: str, replica: Any) -> str:

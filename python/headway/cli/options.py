@@ -8,6 +8,7 @@ import typer
 CLIENT = "Client"
 PORTS = "Ports"
 PROCESS = "Process"
+TLS = "TLS"
 
 ConfigFile = Annotated[
     Path | None,
@@ -133,6 +134,38 @@ DrainSeconds = Annotated[
         metavar="S",
         help="At SIGTERM, longest time for what is in flight. [dim]Default: 30 s.[/dim]",
         rich_help_panel=PROCESS,
+    ),
+]
+TlsCert = Annotated[
+    Path | None,
+    typer.Option(
+        "--tls-cert",
+        metavar="FILE",
+        help="PEM file with the process's certificate: TLS on all ports and in the fleet, "
+        "rather than plaintext.",
+        rich_help_panel=TLS,
+        show_default=False,
+    ),
+]
+TlsKey = Annotated[
+    Path | None,
+    typer.Option(
+        "--tls-key",
+        metavar="FILE",
+        help="PEM file with its key.",
+        rich_help_panel=TLS,
+        show_default=False,
+    ),
+]
+TlsCa = Annotated[
+    Path | None,
+    typer.Option(
+        "--tls-ca",
+        metavar="FILE",
+        help="PEM file with the authorities trusted for the fleet's other processes, and for "
+        "clients. The rest of TLS is settings.",
+        rich_help_panel=TLS,
+        show_default=False,
     ),
 ]
 ParentPid = Annotated[

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 import typer
 
 from headway.cli import control, options
+from headway.cli.connection import BY_OPTIONS, Connection
 from headway.cli.exits import (
     EXIT_CODES_HELP,
     Exit,
@@ -16,10 +17,10 @@ from headway.cli.exits import (
     error_as_json,
     usage,
 )
+from headway.cli.rollout_simulate import simulate
 
 if TYPE_CHECKING:
     from headway.client import ControlClient
-    from headway.rollout.figures import Figures
     from headway.v1.control_pb2 import Rollout
 
 EPILOG = f"""
@@ -46,6 +47,9 @@ rollouts = typer.Typer(
 )
 
 
+rollouts.command()(command(simulate))
+
+
 async def _rollouts(client: "ControlClient") -> "Sequence[str]":
     return [rollout.rollout_id for rollout in await client.rollouts()]
 
@@ -63,6 +67,7 @@ _RULES = "Rules"
 
 @rollouts.command()
 @command
+@control.to_control
 def start(
     model: control.Model,
     version: Annotated[
@@ -139,8 +144,7 @@ def start(
         ),
     ] = None,
     look_on: Annotated[bool, typer.Option("--watch", help="Look on until it ends.")] = False,
-    address: control.Address = control.DEFAULT_ADDRESS,
-    api_key: options.ApiKey = None,
+    connection: Connection = BY_OPTIONS,
     as_json: options.AsJson = False,
 ) -> int:
     """Begin to move a model's traffic to a version."""
@@ -164,31 +168,31 @@ def start(
             model, version, preset=preset or chosen, settings=settings
         )
 
-    rollout = _with_client(address, api_key, begin, as_json=as_json)
+    rollout = _with_client(connection, begin, as_json=as_json)
     if look_on:
-        return _watch(rollout.rollout_id, address, api_key, as_json)
+        return _watch(rollout.rollout_id, connection, as_json)
     _show_one(rollout, as_json)
     return Exit.OK
 
 
 @rollouts.command()
 @command
+@control.to_control
 def watch(
     rollout_id: RolloutId,
-    address: control.Address = control.DEFAULT_ADDRESS,
-    api_key: options.ApiKey = None,
+    connection: Connection = BY_OPTIONS,
     as_json: options.AsJson = False,
 ) -> int:
     """Look on until a rollout ends. Leaves with 0 if it was promoted, else with 1."""
-    return _watch(rollout_id, address, api_key, as_json)
+    return _watch(rollout_id, connection, as_json)
 
 
 @rollouts.command()
 @command
+@control.to_control
 def show(
     rollout_id: RolloutId,
-    address: control.Address = control.DEFAULT_ADDRESS,
-    api_key: options.ApiKey = None,
+    connection: Connection = BY_OPTIONS,
     as_json: options.AsJson = False,
 ) -> int:
     """A rollout and the trail of its verdicts, with their evidence."""
@@ -199,7 +203,7 @@ def show(
     async def read(client: "ControlClient") -> Any:
         return await client.rollout(rollout_id), await client.verdicts(rollout_id)
 
-    rollout, verdicts = _with_client(address, api_key, read, as_json=as_json)
+    rollout, verdicts = _with_client(connection, read, as_json=as_json)
     if as_json:
         trail = [control.plain(verdict) for verdict in verdicts]
         print(json.dumps({"rollout": control.plain(rollout), "verdicts": trail}))
@@ -212,10 +216,10 @@ def show(
 
 @rollouts.command(name="list")
 @command
+@control.to_control
 def list_rollouts(
     model: Annotated[str, typer.Option(metavar="NAME", help="Only of this model.")] = "",
-    address: control.Address = control.DEFAULT_ADDRESS,
-    api_key: options.ApiKey = None,
+    connection: Connection = BY_OPTIONS,
     as_json: options.AsJson = False,
 ) -> int:
     """Rollouts, newest first."""
@@ -223,7 +227,7 @@ def list_rollouts(
 
     from headway.cli import rollout_view
 
-    found = _with_client(address, api_key, lambda c: c.rollouts(model), as_json=as_json)
+    found = _with_client(connection, lambda c: c.rollouts(model), as_json=as_json)
     if as_json:
         print(json.dumps(control.plain(found)))
     else:
@@ -233,116 +237,65 @@ def list_rollouts(
 
 @rollouts.command()
 @command
+@control.to_control
 def pause(
     rollout_id: RolloutId,
-    address: control.Address = control.DEFAULT_ADDRESS,
-    api_key: options.ApiKey = None,
+    connection: Connection = BY_OPTIONS,
     as_json: options.AsJson = False,
 ) -> int:
     """Hold a rollout where it is. Its tests go on, and may still roll it back."""
-    return _act(address, api_key, as_json, lambda client: client.pause_rollout(rollout_id))
+    return _act(connection, as_json, lambda client: client.pause_rollout(rollout_id))
 
 
 @rollouts.command()
 @command
+@control.to_control
 def resume(
     rollout_id: RolloutId,
-    address: control.Address = control.DEFAULT_ADDRESS,
-    api_key: options.ApiKey = None,
+    connection: Connection = BY_OPTIONS,
     as_json: options.AsJson = False,
 ) -> int:
     """Let a paused rollout go on."""
-    return _act(address, api_key, as_json, lambda client: client.resume_rollout(rollout_id))
+    return _act(connection, as_json, lambda client: client.resume_rollout(rollout_id))
 
 
 @rollouts.command()
 @command
+@control.to_control
 def promote(
     rollout_id: RolloutId,
-    address: control.Address = control.DEFAULT_ADDRESS,
-    api_key: options.ApiKey = None,
+    connection: Connection = BY_OPTIONS,
     as_json: options.AsJson = False,
 ) -> int:
     """End a rollout with all traffic on the new version, whatever the evidence."""
-    return _act(address, api_key, as_json, lambda client: client.promote_rollout(rollout_id))
+    return _act(connection, as_json, lambda client: client.promote_rollout(rollout_id))
 
 
 @rollouts.command()
 @command
+@control.to_control
 def abort(
     rollout_id: RolloutId,
     reason: Annotated[str, typer.Option(metavar="TEXT", help="For the record.")] = "",
-    address: control.Address = control.DEFAULT_ADDRESS,
-    api_key: options.ApiKey = None,
+    connection: Connection = BY_OPTIONS,
     as_json: options.AsJson = False,
 ) -> int:
     """End a rollout with all traffic on the old version."""
-    return _act(address, api_key, as_json, lambda client: client.abort_rollout(rollout_id, reason))
-
-
-@rollouts.command()
-@command
-def simulate(
-    runs: Annotated[int, typer.Option(metavar="N", min=10, help="Rollouts of a case.")] = 2000,
-    case: Annotated[
-        list[str] | None,
-        typer.Option(metavar="NAME", help="Only this case; may be repeated."),
-    ] = None,
-    seed: Annotated[int, typer.Option(metavar="N", help="Replays a simulation.")] = 1,
-    as_json: options.AsJson = False,
-) -> int:
-    """Run seeded rollouts through the judge that gateways run: how often is it right, how soon?
-
-    Leaves with 1 if identical versions are rolled back more often than the stated 1 %.
-    """
-    import dataclasses
-    import json
-
-    from headway.rollout.figures import CASES, measure
-
-    unknown = [name for name in case or () if name not in CASES]
-    if unknown:
-        usage(f"--case {unknown[0]!r} is not one of: {', '.join(CASES)}")
-    measured = []
-    for name in case or CASES:
-        figures = measure(name, num_runs=runs, seed=seed)
-        measured.append(figures)
-        if not as_json:
-            print(_figures_line(figures), flush=True)
-    if as_json:
-        print(json.dumps([dataclasses.asdict(figures) for figures in measured]))
-    false = [f.rolled_back_ratio for f in measured if f.case == "identical"]
-    return Exit.FAILED if any(ratio > 0.01 for ratio in false) else Exit.OK
-
-
-def _figures_line(figures: "Figures") -> str:
-    outcomes = ", ".join(f"{n} {name}" for name, n in sorted(figures.outcomes.items()))
-    tests = ", ".join(f"{n} {name}" for name, n in sorted(figures.tests.items()))
-    medians = "" if figures.minutes is None else (
-        f"; median {figures.minutes:.1f} min (p90 {figures.p90_minutes:.1f}), "
-        f"{figures.canary_requests:.0f} canary requests"
-    )  # fmt: skip
-    return (
-        f"{figures.text}: {outcomes} of {figures.num_runs}{f' ({tests})' if tests else ''}"
-        f"{medians}; rolled back {figures.rolled_back_ratio:.2%}, at most "
-        f"{figures.false_bound:.2%} [prototype: {figures.prototype}]"
-    )
+    return _act(connection, as_json, lambda client: client.abort_rollout(rollout_id, reason))
 
 
 def _act(
-    address: str,
-    api_key: str | None,
+    connection: Connection,
     as_json: bool,
     action: "Callable[[ControlClient], Coroutine[Any, Any, Rollout]]",
 ) -> int:
-    rollout = _with_client(address, api_key, action, as_json=as_json)
+    rollout = _with_client(connection, action, as_json=as_json)
     _show_one(rollout, as_json)
     return Exit.OK
 
 
 def _with_client(
-    address: str,
-    api_key: str | None,
+    connection: Connection,
     action: "Callable[[ControlClient], Coroutine[Any, Any, Any]]",
     *,
     as_json: bool = False,
@@ -354,7 +307,7 @@ def _with_client(
     from headway.errors import HeadwayError
 
     async def run() -> Any:
-        async with ControlClient(address, api_key=api_key) as client:
+        async with ControlClient(connection.address, **connection.client_options()) as client:
             return await action(client)
 
     try:
@@ -366,7 +319,7 @@ def _with_client(
         raise typer.Exit(int(code_of(error))) from error
 
 
-def _watch(rollout_id: str, address: str, api_key: str | None, as_json: bool) -> int:
+def _watch(rollout_id: str, connection: Connection, as_json: bool) -> int:
     import json
 
     from rich.live import Live
@@ -389,7 +342,7 @@ def _watch(rollout_id: str, address: str, api_key: str | None, as_json: bool) ->
                 await clock.sleep(1_000_000_000)
                 rollout = await client.rollout(rollout_id)
 
-    rollout = _with_client(address, api_key, follow, as_json=as_json)
+    rollout = _with_client(connection, follow, as_json=as_json)
     return Exit.OK if rollout_view.phase_name(rollout) == "promoted" else Exit.FAILED
 
 

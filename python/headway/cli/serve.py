@@ -86,6 +86,7 @@ def serve(
 
     from headway.clock import SystemClock
     from headway.config import load_serve, read_layers
+    from headway.serve.checks import check_children
     from headway.serve.settings import parse_replicas
     from headway.serve.supervisor import run
 
@@ -104,8 +105,10 @@ def serve(
         "model": model,
         "state_dir": state_dir,
     }
-    layers = read_layers(config, {f"serve.{name}": value for name, value in flags.items()})
+    keyed = {f"serve.{name}": value for name, value in flags.items()}
+    layers = read_layers(config, keyed, OPTION_NAMES)
     settings = load_serve(layers)
+    check_children(settings, config)
     return run(
         settings,
         config=config,
@@ -113,3 +116,6 @@ def serve(
         clock=SystemClock(),
         console=Console(),
     )
+
+
+OPTION_NAMES = {"serve.replicas": "--replicas", "serve.runtime": "--simulated"}

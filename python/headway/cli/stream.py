@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 if TYPE_CHECKING:
+    from headway.cli.connection import Connection
     from headway.v1.inference_pb2 import InferRequest, InferResponse
 
 OUTPUT = "Models that write"
@@ -112,8 +113,7 @@ class Reading:
 
 async def read(
     request: "InferRequest",
-    address: str,
-    api_key: str | None,
+    connection: "Connection",
     timeout_s: float | None,
     *,
     show: bool,
@@ -123,7 +123,7 @@ async def read(
     from headway.clock import SystemClock
 
     clock, reading = SystemClock(), Reading()
-    async with Client(address, api_key=api_key) as client:
+    async with Client(connection.address, **connection.client_options()) as client:
         sent_ns = clock.now_ns()
         async for event in client.infer_stream(request, timeout_s=timeout_s):
             now_ns = clock.now_ns() - sent_ns

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 import typer
 
 from headway.cli import control, options
+from headway.cli.connection import BY_OPTIONS, Connection
 from headway.cli.exits import EXIT_CODES_HELP, command, usage
 from headway.cli.key import keys
 
@@ -68,19 +69,18 @@ Models = Annotated[
 
 @tenants.command("list", epilog=EPILOG)
 @command
+@control.to_control
 def list_tenants(
-    address: control.Address = control.DEFAULT_ADDRESS,
-    api_key: options.ApiKey = None,
+    connection: Connection = BY_OPTIONS,
     as_json: options.AsJson = False,
 ) -> int:
     """List tenants with their quotas and limits."""
-    return control.ask(
-        lambda c: c.tenants(), _table, address=address, api_key=api_key, as_json=as_json
-    )
+    return control.ask(lambda c: c.tenants(), _table, connection, as_json=as_json)
 
 
 @tenants.command(epilog=EPILOG)
 @command
+@control.to_control
 def create(
     tenant: Annotated[str, typer.Argument(metavar="TENANT", help="Its name.")],
     units_per_second: Rate = None,
@@ -88,8 +88,7 @@ def create(
     weight: Weight = None,
     max_priority: Ceiling = None,
     models: Models = None,
-    address: control.Address = control.DEFAULT_ADDRESS,
-    api_key: options.ApiKey = None,
+    connection: Connection = BY_OPTIONS,
     as_json: options.AsJson = False,
 ) -> int:
     """Make a tenant. It can call once it has a key: headway key create."""
@@ -97,13 +96,12 @@ def create(
 
     made = control_pb2.Tenant(tenant=tenant)
     _change(made, units_per_second, burst_units, weight, max_priority, models)
-    return control.ask(
-        lambda c: c.create_tenant(made), _one, address=address, api_key=api_key, as_json=as_json
-    )
+    return control.ask(lambda c: c.create_tenant(made), _one, connection, as_json=as_json)
 
 
 @tenants.command(epilog=EPILOG)
 @command
+@control.to_control
 def update(
     tenant: control.Tenant,
     units_per_second: Rate = None,
@@ -118,8 +116,7 @@ def update(
         bool | None,
         typer.Option("--disable/--enable", help="Whether it is refused everything."),
     ] = None,
-    address: control.Address = control.DEFAULT_ADDRESS,
-    api_key: options.ApiKey = None,
+    connection: Connection = BY_OPTIONS,
     as_json: options.AsJson = False,
 ) -> int:
     """Change a tenant; what is not given stays."""
@@ -131,52 +128,47 @@ def update(
         if disabled is not None:
             known.disabled = disabled
 
-    return control.ask(
-        _updating(tenant, change), _one, address=address, api_key=api_key, as_json=as_json
-    )
+    return control.ask(_updating(tenant, change), _one, connection, as_json=as_json)
 
 
 @tenants.command(epilog=EPILOG)
 @command
+@control.to_control
 def delete(
     tenant: control.Tenant,
-    address: control.Address = control.DEFAULT_ADDRESS,
-    api_key: options.ApiKey = None,
+    connection: Connection = BY_OPTIONS,
     as_json: options.AsJson = False,
 ) -> int:
     """Remove a tenant and its keys, on every gateway of the store."""
     return control.ask(
         lambda c: c.delete_tenant(tenant),
         lambda _: f"{tenant} and its keys are gone",
-        address=address,
-        api_key=api_key,
+        connection,
         as_json=as_json,
     )
 
 
 @quotas.command("show", epilog=EPILOG)
 @command
+@control.to_control
 def show_quota(
     tenant: control.Tenant,
-    address: control.Address = control.DEFAULT_ADDRESS,
-    api_key: options.ApiKey = None,
+    connection: Connection = BY_OPTIONS,
     as_json: options.AsJson = False,
 ) -> int:
     """Show a tenant's quota."""
-    return control.ask(
-        lambda c: _find(c, tenant), _one, address=address, api_key=api_key, as_json=as_json
-    )
+    return control.ask(lambda c: _find(c, tenant), _one, connection, as_json=as_json)
 
 
 @quotas.command("set", epilog=EPILOG)
 @command
+@control.to_control
 def set_quota(
     tenant: control.Tenant,
     units_per_second: Rate = None,
     burst_units: Burst = None,
     unlimited: Annotated[bool, typer.Option("--unlimited", help="Lift the quota.")] = False,
-    address: control.Address = control.DEFAULT_ADDRESS,
-    api_key: options.ApiKey = None,
+    connection: Connection = BY_OPTIONS,
     as_json: options.AsJson = False,
 ) -> int:
     """Change a tenant's quota, live and on every gateway of the store."""
@@ -189,13 +181,12 @@ def set_quota(
             known.ClearField("burst_units")
         _change(known, units_per_second, burst_units, None, None, None)
 
-    return control.ask(
-        _updating(tenant, change), _one, address=address, api_key=api_key, as_json=as_json
-    )
+    return control.ask(_updating(tenant, change), _one, connection, as_json=as_json)
 
 
 @keys.command("create", epilog=EPILOG)
 @command
+@control.to_control
 def create_key(
     tenant: control.Tenant,
     role: Annotated[
@@ -206,8 +197,7 @@ def create_key(
         str | None, typer.Option(metavar="TIME", help="90s, 15m, 12h, 30d. Default: for ever.")
     ] = None,
     description: Annotated[str, typer.Option(metavar="TEXT", help="For people.")] = "",
-    address: control.Address = control.DEFAULT_ADDRESS,
-    api_key: options.ApiKey = None,
+    connection: Connection = BY_OPTIONS,
     as_json: options.AsJson = False,
 ) -> int:
     """Make a key on a live gateway, and all that share its store. Its secret is shown once."""
@@ -216,35 +206,32 @@ def create_key(
     return control.ask(
         lambda c: c.create_key(tenant, role=number, valid_for_s=seconds, description=description),
         lambda made: f"API key, shown only this once:\n\n  {made.secret}\n",
-        address=address,
-        api_key=api_key,
+        connection,
         as_json=as_json,
     )
 
 
 @keys.command("list", epilog=EPILOG)
 @command
+@control.to_control
 def list_keys(
     tenant: Annotated[str, typer.Option(metavar="NAME", help="Only of this tenant.")] = "",
-    address: control.Address = control.DEFAULT_ADDRESS,
-    api_key: options.ApiKey = None,
+    connection: Connection = BY_OPTIONS,
     as_json: options.AsJson = False,
 ) -> int:
     """List keys, without their secrets."""
-    return control.ask(
-        lambda c: c.keys(tenant), _keys, address=address, api_key=api_key, as_json=as_json
-    )
+    return control.ask(lambda c: c.keys(tenant), _keys, connection, as_json=as_json)
 
 
 @keys.command(epilog=EPILOG)
 @command
+@control.to_control
 def rotate(
     key_id: control.KeyId,
     overlap: Annotated[
         str, typer.Option(metavar="TIME", help="How long the old key stays valid.")
     ] = "24h",
-    address: control.Address = control.DEFAULT_ADDRESS,
-    api_key: options.ApiKey = None,
+    connection: Connection = BY_OPTIONS,
     as_json: options.AsJson = False,
 ) -> int:
     """Make a key in place of another; both work until the overlap is over."""
@@ -254,26 +241,24 @@ def rotate(
         lambda made: (
             f"New API key, shown only this once; {key_id} ends in {overlap}:\n\n  {made.secret}\n"
         ),
-        address=address,
-        api_key=api_key,
+        connection,
         as_json=as_json,
     )
 
 
 @keys.command(epilog=EPILOG)
 @command
+@control.to_control
 def revoke(
     key_id: control.KeyId,
-    address: control.Address = control.DEFAULT_ADDRESS,
-    api_key: options.ApiKey = None,
+    connection: Connection = BY_OPTIONS,
     as_json: options.AsJson = False,
 ) -> int:
     """End a key, within a second on every gateway of the store."""
     return control.ask(
         lambda c: c.revoke_key(key_id),
         lambda _: f"{key_id} is revoked",
-        address=address,
-        api_key=api_key,
+        connection,
         as_json=as_json,
     )
 

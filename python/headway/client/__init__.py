@@ -18,11 +18,13 @@ from headway.client.control import ControlClient
 from headway.client.errors import GatewayUnreachable, UnexpectedStatus, from_call, from_status
 from headway.client.many import ManyStream
 from headway.client.retry import RetryPolicy
+from headway.client.tls import ClientTls
 
 __all__ = [
     "BlockingClient",
     "BlockingControlClient",
     "Client",
+    "ClientTls",
     "ControlClient",
     "Credentials",
     "GatewayUnreachable",

@@ -10,9 +10,10 @@ from types import TracebackType
 from typing import Any, Self, TypeVar
 
 from headway.client.blocking_rollouts import BlockingRolloutCalls
-from headway.client.client import Client
+from headway.client.client import DEFAULT_MESSAGE_BYTES, Client
 from headway.client.control import ControlClient
 from headway.client.retry import RetryPolicy
+from headway.client.tls import ClientTls
 from headway.v1 import control_pb2, inference_pb2
 
 Answer = TypeVar("Answer")
@@ -53,13 +54,21 @@ class BlockingClient:
     """Calls a gateway's InferenceService; see `Client`."""
 
     def __init__(
-        self, address: str, *, api_key: str | None = None, retry: RetryPolicy | None = None
+        self,
+        address: str,
+        *,
+        api_key: str | None = None,
+        tls: ClientTls | None = None,
+        max_message_bytes: int = DEFAULT_MESSAGE_BYTES,
+        retry: RetryPolicy | None = None,
     ) -> None:
         """Connects when first used. `address`: host:port of the data port."""
         self._loop = _Loop("headway client")
 
         async def make() -> Client:
-            return Client(address, api_key=api_key, retry=retry)
+            return Client(
+                address, api_key=api_key, tls=tls, max_message_bytes=max_message_bytes, retry=retry
+            )
 
         self._client = self._loop.run(make())
 
@@ -97,6 +106,7 @@ class BlockingControlClient(BlockingRolloutCalls):
         address: str,
         *,
         api_key: str | None = None,
+        tls: ClientTls | None = None,
         timeout_s: float = 10.0,
         retry: RetryPolicy | None = None,
     ) -> None:
@@ -104,7 +114,9 @@ class BlockingControlClient(BlockingRolloutCalls):
         self._loop = _Loop("headway control client")
 
         async def make() -> ControlClient:
-            return ControlClient(address, api_key=api_key, timeout_s=timeout_s, retry=retry)
+            return ControlClient(
+                address, api_key=api_key, tls=tls, timeout_s=timeout_s, retry=retry
+            )
 
         self._client = self._loop.run(make())
 

@@ -11,10 +11,14 @@ from grpc import aio
 from headway.client.errors import from_call
 from headway.client.retry import NO_RETRY, RetryPolicy, with_retries
 from headway.client.stream import events
+from headway.client.tls import ClientTls, channel_tls
 from headway.clock import Clock, SystemClock
 from headway.rng import SeedTree, fresh_root
-from headway.rpc.channels import insecure_channel
+from headway.rpc.channels import MIB, open_channel
 from headway.v1 import inference_pb2, types_pb2
+
+DEFAULT_MESSAGE_BYTES = 64 * MIB
+"""Gateways' own default."""
 
 SERVICE = "/headway.v1.InferenceService/"
 
@@ -47,6 +51,8 @@ class Client:
         address: str,
         *,
         api_key: str | None = None,
+        tls: ClientTls | None = None,
+        max_message_bytes: int = DEFAULT_MESSAGE_BYTES,
         num_channels: int = 1,
         retry: RetryPolicy | None = None,
         clock: Clock | None = None,
@@ -56,16 +62,25 @@ class Client:
         Args:
           address: host:port of the gateway's data port.
           api_key: shown with each call.
+          tls: for a gateway with TLS; None for plaintext. Its files are read here.
+          max_message_bytes: largest request sent and answer taken; the gateway has its own limit.
           num_channels: connections, >= 1; one carries thousands of calls a second.
           retry: what to do about rejections that say when to come back; default nothing.
           clock: for the waits between retries; default the system's.
+
+        Raises:
+          ConfigError: the files of `tls` cannot be used.
         """
         self.address = address
         self._retry = retry or NO_RETRY
         self._clock = clock or SystemClock()
         self._rng = SeedTree(fresh_root()).stream("client") if retry is not None else None
         self._metadata = Credentials(api_key).metadata
-        self._channels = [insecure_channel(address) for _ in range(num_channels)]
+        secured = channel_tls(tls)
+        self._channels = [
+            open_channel(address, secured, max_message_bytes=max_message_bytes)
+            for _ in range(num_channels)
+        ]
         infer = [
             channel.unary_unary(
                 SERVICE + "Infer",

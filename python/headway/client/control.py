@@ -10,9 +10,10 @@ from headway.client.client import Credentials
 from headway.client.errors import from_call
 from headway.client.retry import NO_RETRY, RetryPolicy, with_retries
 from headway.client.rollouts import RolloutCalls
+from headway.client.tls import ClientTls, channel_tls
 from headway.clock import Clock, SystemClock
 from headway.rng import SeedTree, fresh_root
-from headway.rpc.channels import insecure_channel
+from headway.rpc.channels import open_channel
 from headway.rpc.convert import NS_PER_S, duration_from_ns
 from headway.v1 import control_pb2, control_pb2_grpc
 
@@ -35,6 +36,7 @@ class ControlClient(RolloutCalls):
         address: str,
         *,
         api_key: str | None = None,
+        tls: ClientTls | None = None,
         timeout_s: float = DEFAULT_TIMEOUT_S,
         retry: RetryPolicy | None = None,
         clock: Clock | None = None,
@@ -44,9 +46,13 @@ class ControlClient(RolloutCalls):
         Args:
           address: host:port of the gateway's control port.
           api_key: of a role that may do what is asked.
+          tls: for a gateway with TLS; None for plaintext. Its files are read here.
           timeout_s: for each call with its retries.
           retry: default RetryPolicy().
           clock: default the system's.
+
+        Raises:
+          ConfigError: the files of `tls` cannot be used.
         """
         self.address = address
         self._metadata = Credentials(api_key).metadata
@@ -54,7 +60,7 @@ class ControlClient(RolloutCalls):
         self._retry = retry or RetryPolicy()
         self._clock = clock or SystemClock()
         self._rng = SeedTree(fresh_root()).stream("control client")
-        self._channel = insecure_channel(address)
+        self._channel = open_channel(address, channel_tls(tls))
         self._stub: Any = control_pb2_grpc.ControlServiceStub(self._channel)
 
     # -- state

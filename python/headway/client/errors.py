@@ -1,5 +1,6 @@
 """Turns what a gateway answers back into the errors of `headway.errors`."""
 
+import re
 from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Final, cast
@@ -52,6 +53,9 @@ CallError = errors.RequestError | GatewayUnreachable | UnexpectedStatus
 _BY_REASON: Final[Mapping[str, type[errors.RequestError]]] = MappingProxyType(
     {kind.reason: kind for kind in errors.RequestError.__subclasses__()}
 )
+_TOO_LARGE: Final = re.compile(
+    r"(CLIENT|SERVER): (Sent|Received) message larger than max \((\d+) vs\. (\d+)\)"
+)
 _CODE_NAMES: Final = {code.value[0]: code for code in grpc.StatusCode}
 
 
@@ -89,11 +93,47 @@ def from_call(error: aio.AioRpcError, address: str) -> CallError:
             f"no gateway answers at {address} ({message}); start one with `headway serve`, or "
             "name its address with --address"
         )
+    if (large := too_large(message)) is not None:
+        return large
     # What this side cancels raises CancelledError: the other side took the call back, as a server
     # does with calls that arrive while it closes its port.
     if code is grpc.StatusCode.CANCELLED:
         return GatewayUnreachable(f"the gateway at {address} went away; try again")
     return _without_reason(status_pb2.Status(code=code.value[0], message=message), "", None)
+
+
+def too_large(message: str) -> errors.MessageTooLarge | None:
+    """The error behind what gRPC says of a message beyond a limit; None if it says anything else.
+
+    gRPC judges sizes below Headway, so that no details come with it.
+    """
+    found = _TOO_LARGE.search(message)
+    if found is None:
+        return None
+    side, direction, size, limit = found.groups()
+    return large_message(
+        int(size), int(limit), request=(side == "CLIENT") == (direction == "Sent"),
+        here=side == "CLIENT",
+    )  # fmt: skip
+
+
+def large_message(size: int, limit: int, *, request: bool, here: bool) -> errors.MessageTooLarge:
+    """A message that one side does not take.
+
+    Args:
+      size: bytes it has.
+      limit: bytes it may have.
+      request: whether it is the request or the answer.
+      here: whether the limit is the client's or the gateway's.
+    """
+    what, mend = ("request", "send fewer rows") if request else ("answer", "ask for fewer rows")
+    whose = "this client's max_message_bytes" if here else "gateway.max_message_bytes"
+    return errors.MessageTooLarge(
+        f"the {what} has {size} bytes and at most {limit} are taken; {mend} at once, or raise "
+        f"{whose}",
+        field="input" if request else "",
+        metadata={"size_bytes": str(size), "limit_bytes": str(limit)},
+    )
 
 
 def _without_reason(

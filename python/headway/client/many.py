@@ -7,10 +7,17 @@ from typing import Any, Final
 
 from grpc import aio
 
-from headway.client.client import SERVICE, Credentials
-from headway.client.errors import CallError, GatewayUnreachable, from_call, from_status
+from headway.client.client import DEFAULT_MESSAGE_BYTES, SERVICE, Credentials
+from headway.client.errors import (
+    CallError,
+    GatewayUnreachable,
+    from_call,
+    from_status,
+    large_message,
+)
+from headway.client.tls import ClientTls, channel_tls
 from headway.errors import Cancelled, DeadlineExpired
-from headway.rpc.channels import insecure_channel
+from headway.rpc.channels import open_channel
 from headway.rpc.convert import NS_PER_S, duration_from_ns
 from headway.v1 import inference_pb2
 
@@ -26,11 +33,19 @@ _Pending = asyncio.Future[inference_pb2.InferResponse]
 class ManyStream:
     """Multiplexes calls over one stream. Opens it at the first call, and again after a loss."""
 
-    def __init__(self, address: str, *, api_key: str | None = None) -> None:
-        """`address`: host:port of the gateway's data port."""
+    def __init__(
+        self,
+        address: str,
+        *,
+        api_key: str | None = None,
+        tls: ClientTls | None = None,
+        max_message_bytes: int = DEFAULT_MESSAGE_BYTES,
+    ) -> None:
+        """Connects when first used; the arguments are those of `Client`."""
+        self._max_message_bytes = max_message_bytes
         self.address = address
         self._metadata = Credentials(api_key).metadata
-        self._channel = insecure_channel(address)
+        self._channel = open_channel(address, channel_tls(tls), max_message_bytes=max_message_bytes)
         self._open_stream = self._channel.stream_stream(
             SERVICE + "InferMany",
             request_serializer=inference_pb2.InferManyRequest.SerializeToString,
@@ -51,6 +66,9 @@ class ManyStream:
         message = inference_pb2.InferManyRequest(id=number, request=request)
         if timeout_s is not None:
             message.timeout.CopyFrom(duration_from_ns(round(timeout_s * NS_PER_S)))
+        # Sent, it would end the stream, and every other request on it.
+        if (size := message.ByteSize()) > self._max_message_bytes:
+            raise large_message(size, self._max_message_bytes, request=True, here=True)
         answer: _Pending = asyncio.get_running_loop().create_future()
         self._pending[number] = answer
         try:

@@ -16,7 +16,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final, Literal
 
-from pydantic import ValidationError
+from pydantic import BaseModel, ValidationError
 from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, SettingsConfigDict
 
 from headway.config.layers import Layer, Layers, environment_layer, file_layer, flag_layer
@@ -99,6 +99,16 @@ def validate(layers: Layers, sections: Sequence[Section]) -> Config:
         raise ConfigError(explain(error, Config, layers)) from error
 
 
+def settings_of(section: Section) -> type[BaseModel]:
+    """The model of a section's settings."""
+    known: dict[Section, type[BaseModel]] = {
+        "gateway": GatewaySettings,
+        "worker": WorkerSettings,
+        "serve": ServeSettings,
+    }
+    return known[section]
+
+
 def load_gateway(layers: Layers) -> GatewaySettings:
     """Settings for ``headway gateway``. Raises ConfigError."""
     gateway = validate(layers, ["gateway"]).gateway
@@ -128,5 +138,6 @@ __all__ = [
     "load_serve",
     "load_worker",
     "read_layers",
+    "settings_of",
     "validate",
 ]

@@ -121,7 +121,8 @@ def flag_layer(flags: Mapping[str, Any], option_names: Mapping[str, str]) -> Lay
 
     Args:
       flags: dotted key to value; None values were not given.
-      option_names: option by key, where it is not the key's last part with dashes.
+      option_names: option by key, where it is not the key's last part with dashes; it stands for
+        what is below the key too.
     """
     tree: Tree = {}
     for key, value in flags.items():
@@ -134,7 +135,12 @@ def flag_layer(flags: Mapping[str, Any], option_names: Mapping[str, str]) -> Lay
         node[last] = value
 
     def name_of(path: KeyPath) -> str:
-        return option_names.get(dotted(path)) or "--" + str(path[-1]).replace("_", "-")
+        # The nearest option that set the whole of which the value is part.
+        for end in range(len(path), 0, -1):
+            option = option_names.get(dotted(path[:end]))
+            if option is not None:
+                return option
+        return "--" + str(path[-1]).replace("_", "-")
 
     return Layer("flag", tree, name_of)
 

@@ -22,6 +22,18 @@ def explain(error: ValidationError, root: type[BaseModel], layers: Layers) -> st
     )
 
 
+def secret_names(model: type[BaseModel]) -> frozenset[str]:
+    """Names of the fields of a model, and of those in it, whose values are never shown."""
+    found: set[str] = set()
+    for name, field in model.model_fields.items():
+        for kind in _unwrapped(field.annotation):
+            if kind is SecretStr:
+                found.add(name)
+            elif _is_model(kind):
+                found |= secret_names(kind)
+    return frozenset(found)
+
+
 def _follows(detail: ErrorDetails, details: Sequence[ErrorDetails]) -> bool:
     """True for the complaint about a whole that is wrong because a part of it is."""
     size = len(detail["loc"])

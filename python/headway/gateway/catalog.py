@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from headway._core import Scheduler, hash_key
+from headway.admission.policy import AdmissionPolicy
 from headway.admission.units import UnitEstimator
 from headway.errors import InvalidRequest, ModelLoading, ModelNotFound
 from headway.gateway.policy_settings import SchedulingSettings
@@ -67,6 +68,8 @@ class Model:
     split_source: "control_pb2.TrafficSplitSource" = control_pb2.TRAFFIC_SPLIT_SOURCE_DEFAULT
     # The split in force; replaced, never changed, so that a record of a request may point to it.
     shares: tuple[tuple[str, float], ...] = ()
+    # The same with the pools, so that a request need not work it out.
+    routed: list[tuple[Pool, float]] = field(default_factory=list)
     salt: int = 0
 
     def live_split(self) -> list[tuple[Pool, float]]:
@@ -95,10 +98,12 @@ class Catalog:
         self._settings = settings
         self._scheduler = scheduler
         self._metrics = metrics
+        self._policy = AdmissionPolicy(settings.admission)
         self.models: dict[str, Model] = {}
         self.pools: dict[int, Pool] = {}
         # Splits set by operators and rollouts, of models that have no worker yet too.
         self._given: dict[str, GivenSplit] = {}
+        self._policy.apply(scheduler)
         for name in settings.models:
             self._add_model(name)
 
@@ -119,10 +124,9 @@ class Catalog:
             if pool is None:
                 raise _unknown_version(model, version, still_learning)
             return model, pool
-        split = model.live_split()
-        if not split:
+        if not model.routed:
             raise _loading(f"model {model.name} has no worker yet")
-        return model, split[0][0]
+        return model, model.routed[0][0]
 
     def host(self, card: types_pb2.ModelCard) -> Pool:
         """The pool of a card's model version, made or brought up to date.
@@ -168,6 +172,13 @@ class Catalog:
     def configure(self, settings: GatewaySettings) -> None:
         """Takes over what the configuration says of models; queues keep their bounds."""
         self._settings = settings
+        before, self._policy = self._policy, AdmissionPolicy(settings.admission)
+        self._policy.apply(self._scheduler)
+        are_others = before.settings.priority_weights != settings.admission.priority_weights
+        for handle in self.pools:
+            self._policy.apply_to_pool(self._scheduler, handle)
+            if are_others:
+                self._policy.weigh_classes(self._scheduler, handle)
         for name in settings.models:
             if name not in self.models:
                 self._add_model(name)
@@ -219,7 +230,7 @@ class Catalog:
 
     def apply_split(self, model: Model) -> None:
         """Hands the split of the registered versions to the scheduler."""
-        split = model.live_split()
+        split = model.routed = model.live_split()
         model.shares = tuple((pool.version, share) for pool, share in split)
         if not split:
             return  # `resolve` refuses what names no version
@@ -263,6 +274,8 @@ class Catalog:
             else _DEFAULT_PRIOR_INTERCEPT_NS,
             prior_slope_ns=prior.slope_ns_per_unit if prior else _DEFAULT_PRIOR_SLOPE_NS,
         )
+        self._policy.apply_to_pool(self._scheduler, handle)
+        self._policy.weigh_classes(self._scheduler, handle)
         metrics = self._metrics.pool(model.name, card.version)
         pool = Pool(handle, model, card.version, card, UnitEstimator(card), metrics)
         model.versions[card.version] = pool

@@ -1,12 +1,15 @@
 """The control store's part in a gateway's life: open, follow, elect, write history, close."""
 
 import asyncio
+import contextlib
 import logging
 import os
+from collections.abc import Callable
 from pathlib import Path
 
 from headway.clock import Clock, wall_ns
 from headway.errors import StoreUnavailable
+from headway.gateway.census import Census
 from headway.gateway.control_plane import ControlPlane
 from headway.gateway.replica import Worker
 from headway.gateway.settings import StoreSettings
@@ -50,7 +53,15 @@ class ControlStore:
         clock: Clock,
         *,
         gateway_id: str,
+        on_census: Callable[[int], None] = lambda num_gateways: None,
     ) -> None:
+        """Does nothing yet.
+
+        Args:
+          on_census: told the number of live gateways whenever it was looked at.
+        """
+        self._census = Census(gateway_id)
+        self._on_census = on_census
         self._store = store
         self._plane = plane
         self._follower = follower
@@ -74,6 +85,8 @@ class ControlStore:
                 "control store not there at the start; going on with the configuration alone",
                 extra={"store": self._store.address.shown, "why": error.message},
             )
+        if self.complete():
+            await self._count_gateways()
         self._tasks = [
             asyncio.ensure_future(run())
             for run in (self._follower.run, self.election.run, self._write_for_ever)
@@ -86,6 +99,8 @@ class ControlStore:
         await asyncio.gather(*self._tasks, return_exceptions=True)
         if self._follower.up:
             await self.write_waiting()
+            with contextlib.suppress(StoreUnavailable):
+                await self._store.forget_gateways([self._gateway_id])
         await self._store.close()
 
     def complete(self) -> bool:
@@ -125,11 +140,21 @@ class ControlStore:
         except StoreUnavailable:
             self._registrations = {**waiting, **self._registrations}
 
+    async def _count_gateways(self) -> None:
+        """Shows that this gateway lives, and counts those that do."""
+        with contextlib.suppress(StoreUnavailable):
+            beats = await self._store.beat(self._gateway_id)
+            now_ns = self._clock.now_ns()
+            self._on_census(self._census.take(now_ns, beats))
+            if gone := self._census.forgotten(now_ns):
+                await self._store.forget_gateways(gone)
+
     async def _write_for_ever(self) -> None:
         while True:
             await self._clock.sleep(_WRITE_INTERVAL_NS)
             if self._follower.up:
                 try:
                     await self.write_waiting()
+                    await self._count_gateways()
                 except Exception:
                     _log.exception("history not written")

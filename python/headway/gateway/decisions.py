@@ -12,7 +12,7 @@ from headway.errors import RequestError
 from headway.rpc.interceptors import Caller
 
 if TYPE_CHECKING:
-    from headway._core import PoolStats
+    from headway._core import PoolStats, Reading
     from headway.gateway.catalog import Model, Pool
 
 MAX_COMPANIONS = 16
@@ -31,6 +31,11 @@ class BatchTrace:
       score_ns, other_score_ns: expected wait and service on the chosen and the other drawn
         replica; 0 where only one was free.
       outcome: of the whole; "" while it runs.
+      hedge_of: the late batch that this was a copy of; 0 for none.
+      pipelined: whether it left while the replica still executed its last batch.
+      left_to_twin: whether another copy was still executing when this one failed.
+      shut_out: whether its failure opened the replica's breaker, or found it open.
+      recent_failures, recent_outcomes: by which the breaker judged then.
     """
 
     batch_id: int
@@ -49,6 +54,12 @@ class BatchTrace:
     ended_ns: int = 0
     outcome: str = ""
     message: str = ""
+    hedge_of: int = 0
+    pipelined: bool = False
+    left_to_twin: bool = False
+    shut_out: bool = False
+    recent_failures: int = 0
+    recent_outcomes: int = 0
 
     def end(self, now_ns: int, outcome: str, message: str = "", device_ns: int = 0) -> None:
         """Takes note of how it ended."""
@@ -62,7 +73,8 @@ class Record:
 
     Attributes:
       attempts: its executions, each with time in queue and slack at dispatch.
-      stats: of its pool, just after it was admitted.
+      reading: what admission saw; None where it was refused before, and for streams.
+      stats: of its pool, just after a stream was admitted.
     """
 
     request_id: str
@@ -80,7 +92,9 @@ class Record:
     lane: int = 0
     weight: float = 1.0
     inflight: int = 0
+    reading: "Reading | None" = None
     stats: "PoolStats | None" = None
+    admitted: bool = False
     attempts: list[tuple[BatchTrace, int, int]] = field(default_factory=list)
     ended_ns: int = 0
     outcome: str = ""

@@ -5,12 +5,15 @@ the configuration's back. Everything the request path needs of them is in `Calle
 objects that are changed in place, so that a change is one assignment and costs a request nothing.
 """
 
+import contextlib
 import hmac
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from typing import TypeVar
 
+from headway import errors
 from headway._core import Scheduler
+from headway.admission.policy import AdmissionPolicy, TenantTerms
 from headway.clock import Clock, wall_ns
 from headway.gateway.authentication import ROLES, StoredKey
 from headway.gateway.settings import TenantSettings
@@ -20,17 +23,25 @@ from headway.store.records import ControlDelta, KeyRecord, TenantRecord
 PRIORITIES: Mapping[str, int] = {"critical": 1, "standard": 2, "sheddable": 3}
 Record = TypeVar("Record")
 _UNKNOWN = "its tenant is not known any more"
+_UNREGISTERED = -1
+"""No handle of the scheduler."""
+
+_RETRY_NS = 1_000_000_000
 
 
 @dataclass(slots=True, eq=False)
 class _Tenant:
     handle: int
     terms: Terms
-    quota: tuple[float, float]
+    core_terms: TenantTerms
 
 
 class Directory:
-    """Knows every tenant and key. Changing it is O(what changed); looking up is O(1)."""
+    """Knows every tenant and key. Changing it is O(what changed); looking up is O(1).
+
+    The scheduler holds a state only for tenants that ask for something: it gets them at their
+    first request, and again when it has forgotten them for being idle (`renew`).
+    """
 
     def __init__(self, scheduler: Scheduler, clock: Clock) -> None:
         self._scheduler = scheduler
@@ -40,8 +51,9 @@ class Directory:
         self._stored_tenants: dict[str, TenantRecord] = {}
         self._stored_keys: dict[str, KeyRecord] = {}
         self._live: dict[str, _Tenant] = {}
-        # The scheduler never forgets a tenant, so that handles of deleted ones are used again.
-        self._free_handles: list[int] = []
+        self.policy = AdmissionPolicy()
+        # Callers that no configuration and no store names, and their tenants.
+        self._own: dict[Caller, _Tenant] = {}
         self._keys_of: dict[str, set[str]] = {}
         self.valid: dict[str, StoredKey] = {}
 
@@ -71,6 +83,40 @@ class Directory:
         return self._stored_keys.get(key_id) or self._config_keys.get(key_id)
 
     # -- what changes
+
+    def renew(self, caller: Caller) -> int:
+        """Handle of a caller whose own the scheduler does not know (any more).
+
+        Raises:
+          Overloaded: every place in the scheduler's table is taken by an active tenant.
+        """
+        live = self._own.get(caller) or self._live.get(caller.tenant)
+        if live is None:
+            raise errors.PermissionDenied(f"{_UNKNOWN}; use another key")
+        if live.handle == caller.handle:
+            try:
+                live.handle = self._scheduler.add_tenant(self._clock.now_ns(), **live.core_terms)
+            except ValueError:
+                raise errors.Overloaded(
+                    "more tenants are active than this gateway has places for; retry in 1 s, or "
+                    "have admission.max_active_tenants raised",
+                    retry_after_ns=_RETRY_NS,
+                ) from None
+        caller.handle = live.handle
+        return live.handle
+
+    def unlimited(self, name: str, *, role: int = 0) -> Caller:
+        """A caller of the gateway's own making, without a quota."""
+        caller = Caller(name, _UNREGISTERED, role)
+        terms = AdmissionPolicy().terms(None, None, 1.0)
+        self._own[caller] = _Tenant(_UNREGISTERED, caller.terms, terms)
+        return caller
+
+    def set_policy(self, policy: AdmissionPolicy) -> None:
+        """Takes over how terms are made; those of tenants that are there change in place."""
+        if policy != self.policy:
+            self.policy = policy
+            self._refresh(self._live.keys() | self._config_tenants.keys(), ())
 
     def configure(self, tenants: Mapping[str, TenantSettings]) -> None:
         """Takes over the configuration's tenants and keys."""
@@ -116,19 +162,15 @@ class Directory:
         if record is None:
             if live is not None:
                 live.terms.disabled = live.terms.restricted = True
-                self._free_handles.append(live.handle)
                 del self._live[name]
             return live is not None
-        rate = record.units_per_second or float("inf")
-        quota = (rate, record.burst_units or 2 * rate)
+        terms = self.policy.terms(record.units_per_second, record.burst_units, record.weight)
+        came = live is None
         if live is None:
-            self._live[name] = live = _Tenant(self._handle(quota), Terms(), quota)
-            came = True
-        else:
-            came = False
-            if live.quota != quota:
-                self._set_quota(live.handle, quota)
-                live.quota = quota
+            self._live[name] = live = _Tenant(_UNREGISTERED, Terms(), terms)
+        elif live.core_terms != terms:
+            live.core_terms = terms
+            self._set_terms(live)
         _set_terms(live.terms, record)
         return came
 
@@ -171,19 +213,10 @@ class Directory:
             return NEVER_NS
         return self._clock.now_ns() + expires_at_ns - wall_ns()
 
-    def _handle(self, quota: tuple[float, float]) -> int:
-        if self._free_handles:
-            handle = self._free_handles.pop()
-            self._set_quota(handle, quota)
-            return handle
-        rate, burst = quota
-        return self._scheduler.add_tenant(self._clock.now_ns(), units_per_s=rate, burst_units=burst)
-
-    def _set_quota(self, handle: int, quota: tuple[float, float]) -> None:
-        rate, burst = quota
-        self._scheduler.set_tenant_quota(
-            self._clock.now_ns(), handle, units_per_s=rate, burst_units=burst
-        )
+    def _set_terms(self, live: _Tenant) -> None:
+        # One that was forgotten, or never known, gets the new terms when it is added.
+        with contextlib.suppress(KeyError):
+            self._scheduler.set_tenant_quota(self._clock.now_ns(), live.handle, **live.core_terms)
 
 
 def _record(name: str, settings: TenantSettings) -> TenantRecord:

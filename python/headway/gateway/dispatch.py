@@ -1,11 +1,12 @@
 """Batches: formed when a replica is free, sent, answered, and given back when they fail."""
 
+import logging
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import cast
 
 from headway import errors
-from headway._core import Batch, BatchOutcome, Ended, Scheduler
+from headway._core import Batch, BatchOutcome, BreakerState, Ended, Scheduler
 from headway.clock import Clock
 from headway.gateway.decisions import MAX_COMPANIONS, BatchTrace
 from headway.gateway.pending import Pending
@@ -13,6 +14,8 @@ from headway.gateway.replica import Replica
 from headway.gateway.session import WorkerSession
 from headway.rpc.convert import duration_from_ns
 from headway.v1 import inference_pb2, worker_pb2
+
+_log = logging.getLogger(__name__)
 
 _REASON_NAMES = {
     value: name.removeprefix("BATCH_REASON_").lower()
@@ -22,13 +25,19 @@ _OK = worker_pb2.ITEM_STATUS_OK
 _INVALID = worker_pb2.ITEM_STATUS_INVALID
 _EXPIRED = worker_pb2.ITEM_STATUS_EXPIRED
 _FAILED = worker_pb2.ITEM_STATUS_FAILED
+_NEUTRAL = (_INVALID, _EXPIRED)
 _NO_ANSWER = (worker_pb2.ITEM_STATUS_UNSPECIFIED, worker_pb2.ITEM_STATUS_CANCELLED)
 _MESSAGE_LIMIT = 500
+_OVERDUE_NS = 5_000_000_000
+"""Wait for a batch that nobody waits for any more. Runtimes that cannot be stopped need some."""
 
 
 @dataclass(slots=True, eq=False)
 class Flight:
-    """A batch on its way: what was sent, to whom, and for whom."""
+    """A batch on its way: what was sent, to whom, and for whom.
+
+    `twin`: the late batch that this is a copy of, or the copy of this one; 0 for none.
+    """
 
     batch_id: int
     replica: Replica
@@ -39,6 +48,14 @@ class Flight:
     predicted_ns: int
     sent_ns: int
     trace: BatchTrace
+    twin: int = 0
+
+    def overdue(self, now_ns: int) -> bool:
+        """Whether all its members ended long ago, and it should have been executed long ago."""
+        limit_ns = now_ns - _OVERDUE_NS
+        return self.sent_ns + self.predicted_ns <= limit_ns and all(
+            member.ended and member.record.ended_ns <= limit_ns for member in self.members.values()
+        )
 
 
 class Dispatcher:
@@ -55,17 +72,37 @@ class Dispatcher:
         live: dict[int, Pending],
         replica_of: Callable[[int], Replica],
         call_soon: Callable[[Callable[[], None]], object],
+        *,
+        max_batch_bytes: int,
+        max_message_bytes: int,
     ) -> None:
+        """Sends nothing yet.
+
+        Args:
+          scheduler: forms batches.
+          clock: time.
+          live: requests by ticket.
+          replica_of: by the scheduler's handle.
+          call_soon: runs something at the end of this turn of the event loop.
+          max_batch_bytes: inputs of a batch together; a larger message would end the session.
+          max_message_bytes: output of a request; a larger one would not reach its caller.
+        """
         self._scheduler = scheduler
         self._clock = clock
         self._live = live
         self._replica_of = replica_of
         self._call_soon = call_soon
+        self._max_batch_bytes = max_batch_bytes
+        self._max_message_bytes = max_message_bytes
         self._flights: dict[int, Flight] = {}
         self._dirty: set[int] = set()
         self._pump_scheduled = False
         # Set by the request path, which owns the timer: a busy replica is offered again by time.
         self.rearm: Callable[[], None]
+        # Likewise: asks for a call at an instant, at which a late batch may be sent again or the
+        # next one may leave for a replica that is about to be free.
+        self.look_at: Callable[[int], None]
+        self._retries_refused: dict[int, int] = {}
 
     def kick(self, pool: int) -> None:
         """Something changed that may let a batch of `pool` start.
@@ -83,8 +120,14 @@ class Dispatcher:
         pools, self._dirty = sorted(self._dirty), set()
         now_ns = self._clock.now_ns()
         for pool in pools:
-            while (batch := self._scheduler.form_batch(now_ns, pool)) is not None:
+            batch = self._scheduler.form_batch(now_ns, pool)
+            if batch is None:
+                if (at_ns := self._scheduler.look_at_ns(pool)) is not None:
+                    self.look_at(at_ns)
+                continue
+            while batch is not None:
                 self._send(now_ns, batch)
+                batch = self._scheduler.form_batch(now_ns, pool)
 
     def _send(self, now_ns: int, batch: Batch) -> None:
         replica = self._replica_of(batch.replica)
@@ -92,8 +135,11 @@ class Dispatcher:
             batch_id=batch.id,
             model_handle=replica.wire_handle,
             predicted_device_ns=batch.predicted_ns,
+            pipelined=batch.is_pipelined,
         )
+        late = self._flights.get(batch.hedge_of) if batch.hedge_of else None
         members: dict[int, Pending] = {}
+        num_bytes = 0
         queued = batch.queued_ns
         rival = batch.other_replica
         other = self._replica_of(rival).name if rival >= 0 else ""
@@ -102,10 +148,17 @@ class Dispatcher:
             batch.tickets, queued, batch.slack_ns, batch.attempts, strict=True
         ):
             pending = self._live[ticket]
-            pending.queued_ns, pending.slack_ns, pending.attempts = waited, slack, attempts
+            if late is None:
+                pending.queued_ns, pending.slack_ns, pending.attempts = waited, slack, attempts
+            else:
+                pending.hedged = True
             pending.record.attempts.append((trace, waited, slack))
             members[ticket] = pending
-            _add_item(execute, pending, now_ns)
+            size = pending.request.ByteSize()
+            # Who does not fit counts as left out by the worker: back to the queue, for the next.
+            if num_bytes == 0 or num_bytes + size <= self._max_batch_bytes:
+                num_bytes += size
+                _add_item(execute, pending, now_ns)
         reason = int(batch.reason)
         info = inference_pb2.BatchInfo(
             id=batch.id,
@@ -115,11 +168,16 @@ class Dispatcher:
             reason=cast("inference_pb2.BatchReason", reason),
             predicted_device=duration_from_ns(batch.predicted_ns),
         )
-        replica.pool.metrics.dispatched(_REASON_NAMES[reason], queued)
+        if late is None:
+            replica.pool.metrics.dispatched(_REASON_NAMES[reason], queued)
         self._flights[batch.id] = Flight(
             batch.id, replica, replica.session, members, info,
-            batch.units, batch.predicted_ns, now_ns, trace,
+            batch.units, batch.predicted_ns, now_ns, trace, batch.hedge_of,
         )  # fmt: skip
+        if late is not None:
+            late.twin = batch.id
+        if batch.look_at_ns:
+            self.look_at(batch.look_at_ns)
         replica.session.send(worker_pb2.SessionRequest(execute=execute))
 
     def on_result(self, session: WorkerSession, result: worker_pb2.BatchResult) -> None:
@@ -130,11 +188,17 @@ class Dispatcher:
         del self._flights[result.batch_id]
         items, unanswered = _match(flight, result)
         failed = [item for item in items if item.status == _FAILED]
+        twin = self._part(flight)
         if failed and len(failed) == len(flight.members):
             self._give_back(flight, BatchOutcome.FAILED, why=failed[0].message)
             return
+        if twin is not None and failed:
+            # The other copy may still answer for them.
+            unanswered += [item.item_id for item in failed]
+            items = [item for item in items if item.status != _FAILED]
+            failed = []
         now_ns = self._clock.now_ns()
-        flight.trace.end(now_ns, "ok", device_ns=result.device_ns)
+        flight.trace.end(now_ns, "ok" if items else "cancelled", device_ns=result.device_ns)
         ended = self._scheduler.complete(
             now_ns,
             flight.batch_id,
@@ -143,11 +207,15 @@ class Dispatcher:
             result.units,
             retry=unanswered,
             failed=len(failed),
+            invalid=sum(1 for item in items if item.status in _NEUTRAL),
+            used=_used(items),
         )
         self._learn(flight, result)
         for item in items:
             self._end_member(flight, item, result, now_ns)
-        self._fail_all(ended, now_ns, "the worker's answer left it out")
+        self._fail_all(flight, ended, now_ns, "the worker's answer left it out")
+        if twin is not None:
+            self._stop_ended(twin)
         self.kick(flight.replica.pool.handle)
 
     def on_busy(self, session: WorkerSession, busy: worker_pb2.BatchBusy) -> None:
@@ -169,11 +237,31 @@ class Dispatcher:
         """Tells workers to stop working for requests that ended while executing."""
         by_batch: dict[int, list[int]] = {}
         for end in ended:
-            if end.batch in self._flights:
-                by_batch.setdefault(end.batch, []).append(end.ticket)
+            flight = self._flights.get(end.batch)
+            if flight is None:
+                continue
+            by_batch.setdefault(end.batch, []).append(end.ticket)
+            if flight.twin in self._flights:
+                by_batch.setdefault(flight.twin, []).append(end.ticket)
         for batch_id, tickets in by_batch.items():
             cancel = worker_pb2.CancelItems(batch_id=batch_id, item_ids=tickets)
             self._flights[batch_id].session.send(worker_pb2.SessionRequest(cancel=cancel))
+
+    def give_up_overdue(self) -> None:
+        """Restarts sessions whose worker owes an answer for a batch that nobody waits for.
+
+        A worker that swallows an answer would keep its slot for ever; a stream that is opened
+        anew settles who owes what. O(batches), a few times a lease.
+        """
+        now_ns = self._clock.now_ns()
+        overdue = {
+            flight.session: flight.replica.name
+            for flight in self._flights.values()
+            if flight.overdue(now_ns)
+        }
+        for session, replica in overdue.items():
+            _log.warning("a batch was never answered", extra={"replica": replica})
+            session.restart()
 
     def num_flights(self) -> int:
         """Batches on their way."""
@@ -184,12 +272,44 @@ class Dispatcher:
     ) -> None:
         now_ns = self._clock.now_ns()
         flight.trace.end(now_ns, _outcome_name(outcome), why)
+        flight.trace.left_to_twin = self._part(flight) is not None
         ended = self._scheduler.complete(
             now_ns, flight.batch_id, outcome, retry_after_ns=retry_after_ns
         )
-        self._fail_all(ended, now_ns, why)
+        if outcome != BatchOutcome.BUSY:
+            self._note_breaker(flight)
+        self._fail_all(flight, ended, now_ns, why)
         self.kick(flight.replica.pool.handle)
         self.rearm()
+
+    def _part(self, flight: Flight) -> Flight | None:
+        """Parts a flight that ends from its twin; returns the twin if it is still on its way."""
+        twin = self._flights.get(flight.twin) if flight.twin else None
+        if twin is not None:
+            twin.twin = 0
+        return twin
+
+    def _stop_ended(self, flight: Flight) -> None:
+        """Tells a worker to stop working for members that ended elsewhere."""
+        ended = [ticket for ticket in flight.members if ticket not in self._live]
+        cancel = worker_pb2.CancelItems(batch_id=flight.batch_id, item_ids=ended)
+        if ended:
+            flight.session.send(worker_pb2.SessionRequest(cancel=cancel))
+
+    def _note_breaker(self, flight: Flight) -> None:
+        """Keeps, for whoever asks, what a failure did to the replica's standing."""
+        stats = self._scheduler.replica_stats(flight.replica.handle)
+        trace = flight.trace
+        trace.shut_out = stats.breaker == BreakerState.OPEN
+        trace.recent_failures, trace.recent_outcomes = stats.recent_failures, stats.recent_outcomes
+
+    def _was_refused_retry(self, flight: Flight) -> bool:
+        """True if the retry budget refused something since this was last asked of the pool."""
+        handle = flight.replica.pool.handle
+        refused = self._scheduler.pool_stats(handle).retries_refused
+        before = self._retries_refused.get(handle, 0)
+        self._retries_refused[handle] = refused
+        return refused > before
 
     def _learn(self, flight: Flight, result: worker_pb2.BatchResult) -> None:
         if result.device_ns > 0:
@@ -212,11 +332,16 @@ class Dispatcher:
         if pending is None:
             return
         if item.status == _OK:
+            size = item.output.ByteSize()
+            if size > self._max_message_bytes:
+                pending.fail(now_ns, _too_large(size, self._max_message_bytes))
+                return
             pending.answer(now_ns, _response(flight, pending, item, result.device_ns, now_ns))
         else:
             pending.fail(now_ns, _member_error(item, flight.replica.name))
 
-    def _fail_all(self, tickets: Iterable[int], now_ns: int, why: str) -> None:
+    def _fail_all(self, flight: Flight, tickets: list[int], now_ns: int, why: str) -> None:
+        is_refused = bool(tickets) and self._was_refused_retry(flight)
         for ticket in tickets:
             pending = self._live.pop(ticket, None)
             if pending is None:
@@ -225,7 +350,10 @@ class Dispatcher:
                 pending.fail(now_ns, errors.DeadlineExpired("its deadline passed while it ran"))
                 continue
             message = f"it was begun {pending.attempts} times without an answer: "
-            pending.fail(now_ns, errors.UpstreamFailure(message + (why or "no time was left")))
+            message += why or "no time was left"
+            if is_refused:
+                message += "; the version's retry budget is spent, since too much fails"
+            pending.fail(now_ns, errors.UpstreamFailure(message))
 
 
 def _trace(
@@ -245,6 +373,8 @@ def _trace(
         batch.score_ns,
         other,
         batch.other_score_ns,
+        hedge_of=batch.hedge_of,
+        pipelined=batch.is_pipelined,
     )
 
 
@@ -285,6 +415,12 @@ def _match(
     return items, list(missing)
 
 
+def _used(items: Iterable[worker_pb2.ItemResult]) -> list[tuple[int, int]]:
+    """Units of the members that a worker counted, prompt and output: what their tenants pay."""
+    counted = [(item.item_id, item.usage) for item in items if item.HasField("usage")]
+    return [(ticket, used.prompt_units + used.output_units) for ticket, used in counted]
+
+
 def _complete(item: worker_pb2.ItemResult) -> bool:
     # A member the worker cancelled by itself (it is going down) still wants an answer; one that
     # the gateway cancelled has ended already.
@@ -310,10 +446,19 @@ def _response(
         version=pool.version,
         replica=flight.replica.worker_id,
         attempts=pending.attempts,
+        hedged=pending.hedged,
         output=item.output,
         usage=item.usage,
         timings=timings,
         batch=flight.info,
+    )
+
+
+def _too_large(size: int, limit: int) -> errors.MessageTooLarge:
+    return errors.MessageTooLarge(
+        f"the output has {size} bytes and the gateway sends at most {limit}; ask for fewer rows, "
+        "or raise gateway.max_message_bytes",
+        metadata={"size_bytes": str(size), "limit_bytes": str(limit)},
     )
 
 

@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from typing import cast
 
-from headway._core import split_point
+from headway._core import Reading, split_point
 from headway.clock import wall_ns
 from headway.gateway.decisions import LANE, BatchTrace, Record
 from headway.gateway.messages import timestamp
@@ -33,8 +33,10 @@ def sentences(record: Record, now_ns: int) -> Iterator[str]:
     yield _admission(record)
     if record.pool is not None:
         yield _version(record)
-    if record.stats is not None:
+    if record.admitted:
         yield _queue(record)
+    if record.reading is not None and _had_say(record.reading):
+        yield _share(record.reading)
     for number, _ in enumerate(record.attempts):
         yield from _attempt(record, number)
     yield _outcome(record, now_ns)
@@ -42,7 +44,7 @@ def sentences(record: Record, now_ns: int) -> Iterator[str]:
 
 def message(record: Record, now_ns: int) -> control_pb2.DecisionRecord:
     """The numbers, for programs."""
-    caller, model, stats = record.caller, record.model, record.stats
+    caller, model = record.caller, record.model
     told = control_pb2.DecisionRecord(
         request_id=record.request_id,
         tenant=caller.tenant,
@@ -69,11 +71,12 @@ def message(record: Record, now_ns: int) -> control_pb2.DecisionRecord:
         told.split_point = split_point(record.key_hash, model.salt)
     for version, share in record.shares:
         told.shares.add(version=version, share=share)
-    if stats is not None:
-        told.queued_ahead = max(0, stats.queued_requests - 1)
-        told.queued_units_ahead = max(0, stats.queued_units - record.units)
-        told.executing_ahead = stats.executing_requests
-        told.drain.CopyFrom(duration_from_ns(stats.drain_ns))
+    if record.admitted:
+        ahead = _ahead(record)
+        told.queued_ahead, told.queued_units_ahead, told.executing_ahead = ahead[:3]
+        told.drain.CopyFrom(duration_from_ns(ahead[3]))
+    if record.reading is not None:
+        told.admission.CopyFrom(_reading(record.reading))
     told.timings.CopyFrom(_timings(record))
     return told
 
@@ -96,7 +99,7 @@ def _arrival(record: Record, now_ns: int) -> str:
 
 
 def _admission(record: Record) -> str:
-    if record.stats is None:
+    if not record.admitted:
         return f"It was refused at the door ({record.outcome}): {record.message}."
     lane = types_pb2.Lane.Name(record.lane).removeprefix("LANE_").lower()
     priority = types_pb2.Priority.Name(record.priority)
@@ -132,15 +135,62 @@ def _version(record: Record) -> str:
 
 
 def _queue(record: Record) -> str:
-    stats = record.stats
-    assert stats is not None  # checked by the caller
-    ahead = max(0, stats.queued_requests - 1)
+    requests, units, executing, drain_ns = _ahead(record)
     return (
-        f"At its arrival {_count(ahead, 'other request')} with "
-        f"{_count(max(0, stats.queued_units - record.units), 'unit')} were queued for that "
-        f"version and {_count(stats.executing_requests, 'request')} executing; the fleet needed "
-        f"about {_ms(stats.drain_ns)} for all of it."
+        f"At its arrival {_count(requests, 'other request')} with "
+        f"{_count(units, 'unit')} were queued for that "
+        f"version and {_count(executing, 'request')} executing; the fleet needed "
+        f"about {_ms(drain_ns)} for all of it."
     )
+
+
+def _ahead(record: Record) -> tuple[int, int, int, int]:
+    """(requests, units) queued before it, requests executing, ns for all of it and itself."""
+    seen, stats = record.reading, record.stats
+    if seen is not None:
+        return seen.queued_requests, seen.queued_units, seen.executing_requests, seen.drain_ns
+    if stats is None:
+        return 0, 0, 0, 0
+    requests, units = stats.queued_requests - 1, stats.queued_units - record.units
+    return max(0, requests), max(0, units), stats.executing_requests, stats.drain_ns
+
+
+def _had_say(seen: Reading) -> bool:
+    """True if a quota, a share or the limit could have made a difference."""
+    has_quota = seen.tenant_units < float("inf")
+    is_tight = seen.limit > 0 and 2 * (seen.inflight + seen.reserved) >= seen.limit
+    return has_quota or is_tight or seen.share_ratio > 1.001 or seen.weight_part < 1
+
+
+def _share(seen: Reading) -> str:
+    """What admission saw of the tenant and of the limit."""
+    units = "no limit on units"
+    if seen.tenant_units < float("inf"):
+        units = f"{seen.tenant_units:,.0f} units left of its quota"
+    text = (
+        f"Its tenant then had {units}, {_count(seen.tenant_queued, 'request')} queued, and of the "
+        f"recent device time {seen.share_ratio:.2f} times its fair share"
+    )
+    if seen.weight_part < 1:
+        text += f", for which the request kept {_percent(seen.weight_part)} of its weight"
+    if not seen.limit:
+        return text + "."
+    text += f"; {seen.inflight:,} of at most {seen.limit:,} requests were in hand for that version"
+    return text + (f", {seen.reserved:,} kept for higher classes." if seen.reserved else ".")
+
+
+def _reading(seen: Reading) -> control_pb2.AdmissionRecord:
+    told = control_pb2.AdmissionRecord(
+        limit=seen.limit,
+        inflight=seen.inflight,
+        reserved=seen.reserved,
+        tenant_queued=seen.tenant_queued,
+        share_ratio=seen.share_ratio,
+        weight_part=seen.weight_part,
+    )
+    if seen.tenant_units < float("inf"):
+        told.tenant_units = seen.tenant_units
+    return told
 
 
 def _attempt(record: Record, number: int) -> Iterator[str]:
@@ -151,6 +201,15 @@ def _attempt(record: Record, number: int) -> Iterator[str]:
     if trace.size > 1:
         named = f" ({', '.join(others[:4])}{', ...' if trace.size > 5 else ''})" if others else ""
         company = f"in batch {trace.batch_id} with {_count(trace.size - 1, 'other request')}{named}"
+    if trace.hedge_of:
+        yield (
+            f"Batch {trace.hedge_of} was later than 95 % of that version's batches, replica "
+            f"{trace.replica} had nothing to do and there was device time left for copies: "
+            f"{_ms(trace.sent_ns - record.arrived_ns)} after its arrival the request was also sent "
+            f"there, {company}, predicted to take {_ms(trace.predicted_ns)}."
+        )
+        yield from _attempt_end(record, number)
+        return
     if trace.reason == LANE:
         yield (
             f"{which} {_ms(queued_ns)} in the queue it took a lane of replica {trace.replica}. Its "
@@ -170,14 +229,38 @@ def _attempt(record: Record, number: int) -> Iterator[str]:
             f"{_ms(trace.score_ns)} of expected wait and service against "
             f"{_ms(trace.other_score_ns)}."
         )
+    if trace.pipelined:
+        yield (
+            f"{trace.replica} still executed its last batch and was about to be free: the batch "
+            "left early, so as not to leave the device idle."
+        )
+    yield from _attempt_end(record, number)
+
+
+def _attempt_end(record: Record, number: int) -> Iterator[str]:
+    trace = record.attempts[number][0]
     outcome = _attempt_outcome(record, number)
     if outcome in _WHAT_FAILED:
         why = f" ({trace.message})" if trace.message else ""
-        ended = number == len(record.attempts) - 1 and record.outcome not in ("", "ok")
-        then = "no attempt or time was left" if ended else "the request went back to the queue"
-        yield f"{_WHAT_FAILED[outcome].format(why=why)}; {then}."
+        yield f"{_WHAT_FAILED[outcome].format(why=why)}; {_what_then(record, number)}."
+        if trace.shut_out:
+            yield (
+                f"{trace.replica} was shut out by its breaker, since half or more of its last "
+                "requests had failed; after some seconds single requests are tried there."
+            )
     elif outcome == "ok" and trace.device_ns:
         yield f"The device took {_ms(trace.device_ns)}{_compared(trace)}."
+    elif outcome == "cancelled" and record.outcome == "ok":
+        yield "The other copy answered first, so this one was stopped."
+
+
+def _what_then(record: Record, number: int) -> str:
+    trace = record.attempts[number][0]
+    if trace.left_to_twin:
+        return "its other copy was executing already, so the request waited for that"
+    if number == len(record.attempts) - 1 and record.outcome not in ("", "ok"):
+        return "no attempt or time was left"
+    return "the request went back to the queue"
 
 
 def _outcome(record: Record, now_ns: int) -> str:
@@ -189,7 +272,7 @@ def _outcome(record: Record, now_ns: int) -> str:
         left = record.deadline_ns - record.ended_ns
         return f"It was answered after {after}, {_ms(left)} before its deadline."
     text = f"It ended with {record.outcome} after {after}: {record.message}."
-    if record.stats is None and record.retry_after_ns is None:
+    if not record.admitted and record.retry_after_ns is None:
         return f"{text} The same request would be refused again."
     return text
 
@@ -230,6 +313,8 @@ def _attempt_message(record: Record, number: int) -> control_pb2.AttemptRecord:
         message=trace.message,
         companion_ids=[name for name in trace.request_ids if name != record.request_id],
         other_replica=trace.other_replica,
+        hedge=trace.hedge_of > 0,
+        pipelined=trace.pipelined,
     )
     if trace.ended_ns:
         told.execution.CopyFrom(duration_from_ns(trace.ended_ns - trace.sent_ns))

@@ -8,8 +8,10 @@ from headway._core import ReplicaCondition, Rng, Scheduler
 from headway.clock import Clock
 from headway.errors import FailedPrecondition, InvalidRequest, NotFound
 from headway.gateway.catalog import Catalog, Pool
+from headway.gateway.registration import check
 from headway.gateway.replica import Replica, Worker
 from headway.gateway.session import WorkerSession
+from headway.rpc import channels
 from headway.v1 import fleet_pb2, types_pb2, worker_pb2
 
 _log = logging.getLogger(__name__)
@@ -39,7 +41,7 @@ class Fleet:
         greeting: worker_pb2.GatewayGreeting,
         lease_ns: int,
         max_workers: int,
-        max_message_bytes: int,
+        open_channel: Callable[[str], channels.aio.Channel],
     ) -> None:
         self._scheduler = scheduler
         self._catalog = catalog
@@ -48,7 +50,7 @@ class Fleet:
         self._greeting = greeting
         self._lease_ns = lease_ns
         self._max_workers = max_workers
-        self._max_message_bytes = max_message_bytes
+        self._open_channel = open_channel
         self.workers: dict[str, Worker] = {}
         self.replicas: dict[int, Replica] = {}
         self._by_lease: dict[str, Worker] = {}
@@ -61,6 +63,7 @@ class Fleet:
         self.on_capacity: Callable[[int], None]
         self.on_readiness: Callable[[Pool], None]
         self.on_greeting: Callable[[WorkerSession, Iterable[Replica], worker_pb2.Capacity], None]
+        self.on_watch: Callable[[], None] = lambda: None
         self.on_joined: Callable[[Worker], None] = lambda worker: None
 
     # -- registration
@@ -72,7 +75,7 @@ class Fleet:
           InvalidRequest: a field is missing or malformed, or the fleet is full.
           FailedPrecondition: another worker with this name is connected.
         """
-        _check(request)
+        check(request)
         worker = self.workers.get(request.worker_id)
         same = (
             worker is not None
@@ -155,10 +158,11 @@ class Fleet:
             self._remove(worker, "its lease ended")
 
     async def watch_leases(self) -> None:
-        """Reaps for ever."""
+        """Reaps for ever; `on_watch` is called as often."""
         while True:
             await self._clock.sleep(self._lease_ns // 4)
             self.reap()
+            self.on_watch()
 
     async def close(self) -> None:
         """Lets all workers go."""
@@ -215,7 +219,7 @@ class Fleet:
             self,
             clock=self._clock,
             rng=self._rng,
-            max_message_bytes=self._max_message_bytes,
+            open_channel=self._open_channel,
         )
         worker = Worker(
             worker_id=request.worker_id,
@@ -256,6 +260,8 @@ class Fleet:
         worker.replicas[card.model, card.version] = replica
         self.replicas[handle] = replica
         pool.num_replicas += 1
+        # A probe of a model that loads hears "not serving", rather than "never heard of it".
+        self.on_readiness(pool)
 
     def _remove(self, worker: Worker, why: str) -> None:
         _log.info("worker left", extra={"worker": worker.worker_id, "why": why})
@@ -318,26 +324,3 @@ def _check_not_in_use(worker: Worker, request: fleet_pb2.RegisterRequest) -> Non
             field="worker_id",
             metadata={"worker_id": worker.worker_id, "address": worker.address},
         )
-
-
-def _check(request: fleet_pb2.RegisterRequest) -> None:
-    for name in ("worker_id", "instance_id", "address"):
-        if not getattr(request, name):
-            raise InvalidRequest(f"{name} is empty", field=name)
-    host, _, port = request.address.rpartition(":")
-    if not host or not port.isdigit() or not 0 < int(port) < 65536:
-        raise InvalidRequest(
-            f"address is {request.address!r}; give host:port, as gateways reach the worker",
-            field="address",
-        )
-    if not request.models:
-        raise InvalidRequest("models is empty; a worker hosts at least one", field="models")
-    seen: set[tuple[str, str]] = set()
-    for index, card in enumerate(request.models):
-        if not card.model or not card.version or (card.model, card.version) in seen:
-            raise InvalidRequest(
-                f"models[{index}] is {card.model!r} version {card.version!r}; each needs a model "
-                "and a version, and no two are the same",
-                field=f"models[{index}]",
-            )
-        seen.add((card.model, card.version))

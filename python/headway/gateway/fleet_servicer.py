@@ -7,6 +7,7 @@ from typing import Any
 from headway.errors import Unauthenticated
 from headway.gateway.fleet import Fleet
 from headway.rpc.convert import duration_from_ns
+from headway.rpc.tls import FleetName
 from headway.v1 import fleet_pb2, fleet_pb2_grpc
 
 SERVICE = "headway.v1.FleetService"
@@ -17,17 +18,35 @@ _HEARTBEATS_PER_LEASE = 3
 class FleetServicer(fleet_pb2_grpc.FleetServiceServicer):
     """What workers call."""
 
-    def __init__(self, fleet: Fleet, *, gateway_id: str, lease_ns: int, token: str | None) -> None:
-        """`token`: the fleet's shared secret; None asks for none."""
+    def __init__(
+        self,
+        fleet: Fleet,
+        *,
+        gateway_id: str,
+        lease_ns: int,
+        token: str | None,
+        fleet_name: FleetName,
+    ) -> None:
+        """Everything that is asked for must be shown.
+
+        Args:
+          fleet: the workers.
+          gateway_id: this process.
+          lease_ns: lease between heartbeats.
+          token: the fleet's shared secret; None asks for none.
+          fleet_name: what a worker's certificate must carry, if anything.
+        """
         self._fleet = fleet
         self._gateway_id = gateway_id
         self._lease_ns = lease_ns
         self._token = token
+        self._fleet_name = fleet_name
 
     async def Register(
         self, request: fleet_pb2.RegisterRequest, context: Any
     ) -> fleet_pb2.RegisterResponse:
         """Takes a worker in."""
+        self._fleet_name.check(context)
         shown = request.fleet_token.encode()
         if self._token is not None and not hmac.compare_digest(shown, self._token.encode()):
             raise Unauthenticated(

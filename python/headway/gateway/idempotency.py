@@ -4,6 +4,7 @@ import asyncio
 from collections import OrderedDict
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 
 from headway._core import hash_key
 from headway.errors import DeadlineExpired, InvalidRequest
@@ -15,6 +16,7 @@ _MAX_KEY_BYTES = 128
 _DAY_S = 86_400
 
 Key = tuple[str, str]
+_Future = asyncio.Future[inference_pb2.InferResponse]
 
 
 @dataclass(slots=True, eq=False)
@@ -85,10 +87,11 @@ class IdempotencyWindow:
             _check_same(answer.fingerprint, fingerprint)
             return answer.response
         execution = self._executing.get(key)
-        if execution is None:
+        # One that failed in this turn of the event loop is still listed: its last caller left.
+        if execution is None or _has_failed(execution):
             execution = _Execution(fingerprint, submit())
             self._executing[key] = execution
-            execution.pending.future.add_done_callback(lambda _: self._settle(key))
+            execution.pending.future.add_done_callback(partial(self._settle, key, execution))
         _check_same(execution.fingerprint, fingerprint)
         return await _join(execution, remaining_s, cancel)
 
@@ -96,10 +99,10 @@ class IdempotencyWindow:
         """Answers kept and executions in flight."""
         return len(self._answered) + len(self._executing)
 
-    def _settle(self, key: Key) -> None:
-        execution = self._executing.pop(key)
-        future = execution.pending.future
-        if future.cancelled() or future.exception() is not None:
+    def _settle(self, key: Key, execution: _Execution, future: _Future) -> None:
+        if self._executing.get(key) is execution:
+            del self._executing[key]
+        if _has_failed(execution):
             return
         response = future.result()
         size = response.ByteSize()
@@ -117,6 +120,11 @@ class IdempotencyWindow:
                 return
             self._num_bytes -= oldest.size
             del self._answered[key]
+
+
+def _has_failed(execution: _Execution) -> bool:
+    future = execution.pending.future
+    return future.done() and (future.cancelled() or future.exception() is not None)
 
 
 async def _join(

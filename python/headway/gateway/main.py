@@ -12,6 +12,7 @@ from typing import Any
 from headway.address_file import remove_address_file, write_address_file
 from headway.clock import SystemClock
 from headway.errors import ConfigError, StartupError
+from headway.exposure import OpenPort, exposures
 from headway.gateway import control_servicer, fleet_servicer, servicer
 from headway.gateway.reload import Load
 from headway.gateway.settings import GatewaySettings
@@ -97,6 +98,16 @@ def _on_signal(stopping: asyncio.Event) -> None:
     stopping.set()
 
 
+def _open_ports(settings: GatewaySettings) -> list[OpenPort]:
+    encrypted = () if settings.tls is None else settings.tls.ports
+    authenticated = not settings.insecure_no_auth
+    hosts = {"data": settings.host, "control": settings.control_host}
+    return [
+        OpenPort(name, "gateway", host, name in encrypted, authenticated)
+        for name, host in hosts.items()
+    ]
+
+
 class GatewayProcess:
     """The ports of a gateway and their life."""
 
@@ -107,12 +118,12 @@ class GatewayProcess:
         self._data = make_server(
             settings.transport,
             max_message_bytes=settings.max_message_bytes,
-            max_concurrent_streams=settings.max_concurrent_streams,
+            limits=settings.limits,
         )
         self._control = make_server(
             "grpcio",
             max_message_bytes=settings.max_message_bytes,
-            max_concurrent_streams=settings.max_concurrent_streams,
+            limits=settings.limits,
         )
         self._http = HttpServer(registry=gateway.registry, readiness=self._readiness)
         self._addresses: dict[str, str] = {}
@@ -127,19 +138,26 @@ class GatewayProcess:
           StartupError: a port is taken.
         """
         settings, gateway = self._settings, self._gateway
+        for sentence in exposures(_open_ports(settings)):
+            _log.warning(sentence)
         await gateway.store.start()
         gateway.add_data_services(self._data)
         add_standard_services(self._data, (servicer.SERVICE,))
         gateway.add_control_services(self._control)
         add_standard_services(self._control, (control_servicer.SERVICE, fleet_servicer.SERVICE))
         addresses = {
-            "data": bind(self._data, settings.host, settings.port, "--port"),
-            "control": bind(
-                self._control, settings.control_host, settings.control_port, "--control-port"
+            "data": bind(
+                self._data, settings.host, settings.port, "--port", gateway.tls.server("data")
             ),
-        }
+            "control": bind(
+                self._control, settings.control_host, settings.control_port, "--control-port",
+                gateway.tls.server("control"),
+            ),
+        }  # fmt: skip
         if settings.http_port is not None:
-            addresses["http"] = await self._http.start(settings.http_host, settings.http_port)
+            addresses["http"] = await self._http.start(
+                settings.http_host, settings.http_port, gateway.tls.http()
+            )
         await self._data.start()
         await self._control.start()
         self._leases = asyncio.ensure_future(gateway.fleet.watch_leases())

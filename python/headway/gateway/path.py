@@ -1,11 +1,11 @@
 """The path of a request: checked, weighed, offered to the scheduler, awaited."""
 
 import asyncio
-from collections.abc import AsyncGenerator, Iterable
+from collections.abc import AsyncGenerator, Callable, Iterable
 
 from headway import errors
-from headway._core import Scheduler, Verdict, hash_key
-from headway.admission.refusal import to_error
+from headway._core import Admission, Scheduler, Verdict, hash_key
+from headway.admission.refusal import displaced, to_error
 from headway.admission.terms import check_key, check_terms
 from headway.clock import Clock
 from headway.gateway.catalog import Catalog, Model
@@ -60,7 +60,9 @@ class RequestPath:
         id_prefix: str,
         margin_ns: int,
         learning_until_ns: int,
+        renew: Callable[[Caller], int],
     ) -> None:
+        self._renew = renew
         self._scheduler = scheduler
         self._catalog = catalog
         self._dispatcher = dispatcher
@@ -76,6 +78,7 @@ class RequestPath:
         self._learning_until_ns = learning_until_ns
         self._timer = DeadlineTimer(clock.now_ns, loop.call_later, self._expire)
         dispatcher.rearm = self._arm_next
+        dispatcher.look_at = self._timer.arm
         self._window = IdempotencyWindow(clock.now_ns)
         self._num_arrived = 0
         self.draining = False
@@ -211,40 +214,41 @@ class RequestPath:
         key = request.session_key or record.request_id
         record.key_hash = key_hash = hash_key(key.encode())
         record.lane = lane = request.lane or _INTERACTIVE
-        record.weight = weight = terms.weight * (
-            request.weight if request.HasField("weight") else 1.0
-        )
+        record.weight = weight = request.weight if request.HasField("weight") else 1.0
         if pool.card.generative:
             return self._streams.submit(request, record, model, reads_along=reads_along)
         record.units, record.rows = units, rows = pool.estimator.estimate(request.input)
-        ticket = self._scheduler.offer(
-            now_ns,
-            caller.handle,
-            model.handle,
-            pool.handle if request.version else -1,
-            key_hash,
-            units,
-            rows,
-            deadline,
-            record.priority,
-            lane,
-            weight,
-        )
+        pinned = pool.handle if request.version else -1
+        asked = (model.handle, pinned, key_hash, units, rows, deadline)
+        wished = (record.priority, lane, weight)
+        try:
+            decision = self._scheduler.admit(now_ns, caller.handle, *asked, *wished)
+        except KeyError:
+            # The scheduler forgets tenants that were idle; at most once in a while, so no loop.
+            decision = self._scheduler.admit(now_ns, self._renew(caller), *asked, *wished)
         record.inflight = len(self._live) + 1
-        if isinstance(ticket, Verdict):
-            record.pool = self._catalog.pools.get(ticket.pool)
-            error = to_error(ticket, model=model.name, tenant=caller.tenant)
+        record.reading = decision.reading
+        if isinstance(decision, Verdict):
+            record.pool = self._catalog.pools.get(decision.pool)
+            limit = 0 if record.pool is None else record.pool.card.batch_limits.max_rows
+            by_rows = (decision.needed, decision.available) == (rows, limit)
+            error = to_error(decision, model=model.name, tenant=caller.tenant, by_rows=by_rows)
             tap = None if record.pool is None or request.version else record.pool.tap
             if tap is not None:
                 tap.refused(error.reason)
+            version = "" if record.pool is None else record.pool.version
+            self._metrics.refused(model.name, version, record.priority, error.reason)
             raise error
-        return self._admitted(ticket, request, record)
+        return self._admitted(now_ns, decision, request, record)
 
-    def _admitted(self, ticket: int, request: InferRequest, record: Record) -> Pending:
-        handle = self._scheduler.pool_of(ticket)
+    def _admitted(
+        self, now_ns: int, admission: Admission, request: InferRequest, record: Record
+    ) -> Pending:
+        ticket, handle = admission.ticket, admission.pool
         record.pool = pool = self._catalog.pools[handle]
-        record.stats = self._scheduler.pool_stats(handle)
+        record.admitted = True
         deadline = record.deadline_ns
+        self._displace(now_ns, admission.displaced)
         pending = Pending(
             ticket,
             request,
@@ -266,6 +270,13 @@ class RequestPath:
             remaining_s = (deadline - record.arrived_ns) / _NS_PER_S
             self._loop.call_soon(mirror.copy, pending, remaining_s)
         return pending
+
+    def _displace(self, now_ns: int, tickets: Iterable[int]) -> None:
+        """Answers requests that had to leave the queue for a better one."""
+        for ticket in tickets:
+            pending = self._live.pop(ticket, None)
+            if pending is not None:
+                pending.fail(now_ns, displaced(pending.pool.name))
 
     def _deadline_ns(
         self, now_ns: int, request: InferRequest, model: Model, remaining_s: float | None

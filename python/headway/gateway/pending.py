@@ -28,6 +28,8 @@ class Pending:
     queued_ns: int = 0
     slack_ns: int = 0
     attempts: int = 0
+    # True if a second copy of its batch was sent.
+    hedged: bool = False
     ended: bool = False
     # Counts its outcome for a rollout, as of its admission; None where there is none.
     tap: "ArmTap | None" = None

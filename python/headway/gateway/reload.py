@@ -15,6 +15,7 @@ _log = logging.getLogger(__name__)
 
 LIVE: Final = frozenset(
     {
+        "admission",
         "tenants",
         "models",
         "scheduling",
@@ -28,8 +29,8 @@ LIVE: Final = frozenset(
 )
 """Settings that take effect at once; every other one needs a restart."""
 
-_LIVE_EXCEPT: Final = ("max_queued_requests",)
-"""Last parts of keys below `LIVE` that need one all the same: a queue is made with its bound."""
+_LIVE_EXCEPT: Final = ("max_queued_requests", "max_active_tenants")
+"""Last parts of keys below `LIVE` that need one all the same: made with their bound."""
 
 _MAX_CHANGES: Final = 500
 _UNSET: Final = "unset"

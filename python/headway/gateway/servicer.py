@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+import logging
 from collections.abc import AsyncIterator
 from typing import Any
 
@@ -14,6 +15,8 @@ from headway.rpc.convert import duration_ns
 from headway.rpc.interceptors import Caller, current_caller
 from headway.rpc.status import to_status
 from headway.v1 import inference_pb2, inference_pb2_grpc
+
+_log = logging.getLogger(__name__)
 
 SERVICE = "headway.v1.InferenceService"
 METHODS = ("Infer", "InferStream", "InferMany", "ListModels")
@@ -102,6 +105,9 @@ class _Multiplex:
                 if response is not None:
                     yield response
                     self._room.release()
+            # What ended the reading, where it was not the client: a message that cannot be read.
+            if reader.done() and not reader.cancelled() and (error := reader.exception()):
+                raise error
         finally:
             reader.cancel()
             await asyncio.gather(reader, return_exceptions=True)
@@ -130,6 +136,11 @@ class _Multiplex:
         try:
             pending = self._path.submit(message.request, self._caller, self._remaining_s(message))
         except RequestError as error:
+            self._put_error(message.id, error)
+            return
+        except Exception as error:
+            # A fault of ours costs this request, and not the others of the stream.
+            _log.exception("unexpected error in a request of InferMany")
             self._put_error(message.id, error)
             return
         self._inflight[message.id] = pending

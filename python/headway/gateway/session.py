@@ -51,7 +51,7 @@ class WorkerSession:
         *,
         clock: Clock,
         rng: _core.Rng,
-        max_message_bytes: int,
+        open_channel: Callable[[str], channels.aio.Channel],
     ) -> None:
         self.address = address
         self.up = False
@@ -59,10 +59,11 @@ class WorkerSession:
         self._listener = listener
         self._clock = clock
         self._rng = rng
-        self._max_message_bytes = max_message_bytes
+        self._open_channel = open_channel
         self._outgoing: deque[worker_pb2.SessionRequest] = deque()
         self._wake: asyncio.Future[None] | None = None
         self._task: asyncio.Task[None] | None = None
+        self._reader: asyncio.Task[None] | None = None
 
     def start(self) -> None:
         """Begins to connect, in the background."""
@@ -85,6 +86,11 @@ class WorkerSession:
         if self._wake is not None and not self._wake.done():
             self._wake.set_result(None)
 
+    def restart(self) -> None:
+        """Gives the stream up and opens another; what was on it is lost."""
+        if self._reader is not None:
+            self._reader.cancel()
+
     async def _run(self) -> None:
         backoff_ns = _FIRST_BACKOFF_NS
         while True:
@@ -106,8 +112,8 @@ class WorkerSession:
 
     async def _converse(self) -> bool:
         """One life of the stream; True if the worker greeted."""
-        channel = channels.insecure_channel(self.address, max_message_bytes=self._max_message_bytes)
-        async with channel:
+        # Opened anew each time, so that it shows the certificate that is then in force.
+        async with self._open_channel(self.address) as channel:
             call = worker_pb2_grpc.WorkerServiceStub(channel).Session()
             try:
                 await call.write(worker_pb2.SessionRequest(greeting=self._greeting))
@@ -120,12 +126,18 @@ class WorkerSession:
             self.up = True
             self._listener.on_up(self, first.greeting)
             writer = asyncio.ensure_future(self._write(call.write))
+            reader = self._reader = asyncio.ensure_future(self._read(call.read))
             try:
-                await self._read(call.read)
+                # Not `await reader`: a restart cancels the reader, and not this task.
+                await asyncio.wait((reader,))
             finally:
-                writer.cancel()
-                await asyncio.gather(writer, return_exceptions=True)
+                self._reader = None
+                for task in (reader, writer):
+                    task.cancel()
+                ends = await asyncio.gather(reader, writer, return_exceptions=True)
                 call.cancel()
+            if isinstance(ends[0], Exception):
+                raise ends[0]
             return True
 
     async def _read(self, read: Callable[[], "asyncio.Future[worker_pb2.SessionResponse]"]) -> None:

@@ -5,12 +5,15 @@ from typing import Annotated, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, SecretStr, field_validator, model_validator
 
+from headway.admission.settings import AdmissionSettings
 from headway.gateway.policy_settings import (
     ArrivalTraceSettings,
     ModelSchedulingSettings,
     SchedulingSettings,
 )
+from headway.limits import ConnectionLimits, check_transport
 from headway.naming import NAME_PATTERN, Name
+from headway.tls.settings import GatewayTlsSettings
 
 MIB = 1 << 20
 
@@ -62,6 +65,37 @@ class StoreSettings(_Settings):
     )
 
 
+class ResilienceSettings(_Settings):
+    """What is done about replicas that fail, stall, or are about to be free."""
+
+    max_ejected_share: float = Field(
+        default=0.5,
+        ge=0,
+        le=1,
+        description="Most of a version's ready replicas that breakers may shut out at once; never "
+        "the last one. Half: when more than that fail, it is rarely the replicas.",
+    )
+    retry_share: float = Field(
+        default=0.1,
+        ge=0,
+        le=1,
+        description="Retries that each request earns, beside 10 a second. A tenth: enough for "
+        "single failures, too little to make an outage worse.",
+    )
+    hedge_share: float = Field(
+        default=0.05,
+        ge=0,
+        le=1,
+        description="Device time for second copies of late batches, as a share of all; 0 sends "
+        "none. They only go to replicas with nothing else to do.",
+    )
+    pipelined_dispatch: bool = Field(
+        default=True,
+        description="Whether a replica's next batch leaves just before it is free, so that the "
+        "device does not wait for it. False: when it is free.",
+    )
+
+
 class TenantSettings(_Settings):
     """Who may call, and how much."""
 
@@ -80,7 +114,8 @@ class TenantSettings(_Settings):
         default=1,
         gt=0,
         le=1000,
-        description="Value of its requests relative to other tenants', when there is too much.",
+        description="Its part of the device time relative to other tenants', when there is too "
+        "much.",
     )
     max_priority: Literal["critical", "standard", "sheddable"] = Field(
         default="critical",
@@ -165,7 +200,11 @@ class GatewaySettings(_Settings):
     fleet_token: SecretStr | None = Field(
         default=None,
         description="Secret that workers show to register and gateways show to workers. Required "
-        "unless insecure_no_auth.",
+        "unless certificates prove who is a worker (tls.fleet_name) or insecure_no_auth is set.",
+    )
+    tls: GatewayTlsSettings | None = Field(
+        default=None,
+        description="Certificates. Default: none, all ports speak plaintext.",
     )
     store: StoreSettings = StoreSettings()
     max_watchers: int = Field(
@@ -182,6 +221,7 @@ class GatewaySettings(_Settings):
         description="Requests whose decisions are kept for ExplainRequest, the newest ones; 0 "
         "keeps none. About 1 KiB each, without their inputs.",
     )
+    admission: AdmissionSettings = AdmissionSettings()
     tenants: dict[Name, TenantSettings] = Field(default_factory=dict, max_length=100_000)
     models: dict[Name, ModelSettings] = Field(default_factory=dict, max_length=1024)
     scheduling: SchedulingSettings = SchedulingSettings()
@@ -226,15 +266,26 @@ class GatewaySettings(_Settings):
         le=10,
         description="Executions begun for one request, where workers fail or vanish.",
     )
+    resilience: ResilienceSettings = Field(
+        default=ResilienceSettings(),
+        description="Breakers, retries, second copies and pipelined dispatch.",
+    )
     max_message_bytes: int = Field(
         default=64 * MIB,
         ge=1024,
         le=2_000_000_000,
-        description="Largest message taken or sent. 64 MiB holds a batch of images; gRPC's own "
-        "default of 4 MiB does not.",
+        description="Largest message taken from or sent to callers. 64 MiB holds a batch of "
+        "images; gRPC's own default of 4 MiB does not.",
     )
-    max_concurrent_streams: int = Field(
-        default=4096, ge=1, le=1_000_000, description="Calls at once on one connection."
+    max_batch_bytes: int = Field(
+        default=512 * MIB,
+        ge=1024,
+        le=2_000_000_000,
+        description="Largest batch sent to a worker, or answer taken from one. At least "
+        "max_message_bytes; 512 MiB: eight of the largest requests.",
+    )
+    limits: ConnectionLimits = Field(
+        default=ConnectionLimits(), description="Bounds of connections, on data and control port."
     )
     max_inflight_per_stream: int = Field(
         default=1024,
@@ -275,9 +326,29 @@ class GatewaySettings(_Settings):
     def _closed_by_default(self) -> "GatewaySettings":
         if self.insecure_no_auth:
             return self
-        if self.fleet_token is None:
+        if self.fleet_token is None and not (self.tls and self.tls.proves_workers):
             raise ValueError(
                 "fleet_token is not set: workers could not register; set fleet_token "
-                "(HEADWAY_GATEWAY__FLEET_TOKEN), or insecure_no_auth for a trial on loopback"
+                '(HEADWAY_GATEWAY__FLEET_TOKEN), or tls.fleet_name with "control" in '
+                "tls.client_certs, or insecure_no_auth for a trial on loopback"
+            )
+        return self
+
+    @model_validator(mode="after")
+    def _transport_can_do_it(self) -> "GatewaySettings":
+        if self.transport == "native" and self.tls is not None and "data" in self.tls.ports:
+            raise ValueError(
+                'transport is "native", which has no TLS; set transport = "grpcio", or leave '
+                '"data" out of tls.ports and end TLS in front of the data port'
+            )
+        check_transport(self.transport, self.limits)
+        return self
+
+    @model_validator(mode="after")
+    def _batches_hold_a_request(self) -> "GatewaySettings":
+        if self.max_batch_bytes < self.max_message_bytes:
+            raise ValueError(
+                f"max_batch_bytes is {self.max_batch_bytes}, less than max_message_bytes "
+                f"({self.max_message_bytes}): the largest request would fit into no batch"
             )
         return self

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterable, Sequence
 
 from headway import __version__
-from headway._core import ReplicaCondition, Scheduler
+from headway._core import BreakerState, ReplicaCondition, ReplicaStats, Scheduler
 from headway.clock import Clock, wall_ns
 from headway.gateway.catalog import Catalog, Model, Pool
 from headway.gateway.fleet import Fleet
@@ -21,9 +21,17 @@ _CONDITIONS = {
     ReplicaCondition.CONNECTING: ("connecting", control_pb2.REPLICA_CONDITION_CONNECTING),
     ReplicaCondition.DRAINING: ("draining", control_pb2.REPLICA_CONDITION_DRAINING),
 }
+_EJECTED = ("ejected", control_pb2.REPLICA_CONDITION_EJECTED)
+_BREAKERS = {
+    BreakerState.CLOSED: control_pb2.BREAKER_STATE_CLOSED,
+    BreakerState.OPEN: control_pb2.BREAKER_STATE_OPEN,
+    BreakerState.HALF_OPEN: control_pb2.BREAKER_STATE_HALF_OPEN,
+}
 
 
-def _condition(replica: Replica) -> "tuple[str, control_pb2.ReplicaCondition]":
+def _condition(replica: Replica, stats: ReplicaStats) -> "tuple[str, control_pb2.ReplicaCondition]":
+    if replica.condition == ReplicaCondition.READY and stats.breaker != BreakerState.CLOSED:
+        return _EJECTED
     return next(names for key, names in _CONDITIONS.items() if key == replica.condition)
 
 
@@ -44,6 +52,7 @@ class StateReader:
         store: Callable[[], control_pb2.StoreState],
         rollouts: Callable[[], Sequence[tuple[RolloutRecord, Controller | None]]],
         fill_gauges: Callable[[Gauges], None],
+        num_gateways: Callable[[], int] = lambda: 1,
     ) -> None:
         """Reads nothing yet.
 
@@ -61,6 +70,7 @@ class StateReader:
         self._store = store
         self._rollouts = rollouts
         self._fill_gauges = fill_gauges
+        self._num_gateways = num_gateways
         self._started_wall_ns = wall_ns()
 
     def read(self) -> control_pb2.State:
@@ -98,6 +108,8 @@ class StateReader:
         """What a scrape wants to know."""
         read = Gauges()
         read.live = self._scheduler.num_live()
+        read.tenants = self._scheduler.num_tenants()
+        read.num_gateways = self._num_gateways()
         read.config_generation = self._generation()
         self._fill_gauges(read)
         for pool in self._sorted_pools():
@@ -105,12 +117,16 @@ class StateReader:
             read.queued.append(
                 (pool.model.name, pool.version, stats.queued_requests, stats.queued_units)
             )
+            read.resilience.append((pool.model.name, pool.version, stats))
+            read.classes.append(
+                (pool.model.name, pool.version, stats.limit, stats.inflight, stats.displaced)
+            )
         counts: dict[tuple[str, str, str], int] = {}
         for pool in self._sorted_pools():
-            for state, _ in _CONDITIONS.values():
+            for state, _ in (*_CONDITIONS.values(), _EJECTED):
                 counts[pool.model.name, pool.version, state] = 0
         for replica in self._fleet.replicas.values():
-            state, _ = _condition(replica)
+            state, _ = _condition(replica, self._scheduler.replica_stats(replica.handle))
             counts[replica.pool.model.name, replica.pool.version, state] += 1
         read.replicas = [(*labels, count) for labels, count in counts.items()]
         return read
@@ -129,6 +145,8 @@ class StateReader:
             requests=self._metrics.outcomes(),
             transport=self._transport,
             store=self._store(),
+            active_tenants=self._scheduler.num_tenants()[1],
+            num_gateways=self._num_gateways(),
         )
 
     def _pool(self, pool: Pool) -> control_pb2.PoolState:
@@ -146,6 +164,10 @@ class StateReader:
                 num_observations=stats.cost_observations,
             ),
             ready=pool.num_ready > 0,
+            inflight_limit=stats.limit,
+            limit_gradient=stats.limit_gradient,
+            inflight=_class_counts(stats.inflight),
+            displaced=_class_counts(stats.displaced),
         )
         if stats.quantum_ns:
             state.quantum.CopyFrom(duration_from_ns(stats.quantum_ns))
@@ -161,7 +183,7 @@ class StateReader:
             address=worker.address,
             model=replica.pool.model.name,
             version=replica.pool.version,
-            condition=_condition(replica)[1],
+            condition=_condition(replica, stats)[1],
             outstanding_batches=stats.outstanding_batches,
             max_outstanding_batches=worker.max_outstanding,
             speed=stats.speed,
@@ -171,10 +193,23 @@ class StateReader:
             lease_expires_at=timestamp(wall_ns() + lease_left_ns),
             labels=worker.labels,
             drained_by_operator=worker.drained_by_operator,
+            breaker=_BREAKERS[stats.breaker],
+            recent_outcomes=stats.recent_outcomes,
+            recent_failures=stats.recent_failures,
         )
+        if stats.open_until_ns:
+            left_ns = max(0, stats.open_until_ns - self._clock.now_ns())
+            state.breaker_open_for.CopyFrom(duration_from_ns(left_ns))
+        if stats.handoff_ns:
+            state.handoff.CopyFrom(duration_from_ns(stats.handoff_ns))
         if stats.latency_ns:
             state.latency.CopyFrom(duration_from_ns(stats.latency_ns))
         return state
+
+
+def _class_counts(counts: tuple[int, int, int]) -> control_pb2.ClassCounts:
+    critical, standard, sheddable = counts
+    return control_pb2.ClassCounts(critical=critical, standard=standard, sheddable=sheddable)
 
 
 def split_message(model: Model) -> control_pb2.TrafficSplit:

@@ -42,4 +42,6 @@ class StreamReplica:
             return
         weight = max(WEIGHT, 1 / (self.num_gaps + 1))
         self.gap_ns += weight * (writing_ns / (output_units - 1) - self.gap_ns)
+        # Where all units come in one message no time is seen between them; others divide by it.
+        self.gap_ns = max(1.0, self.gap_ns)
         self.num_gaps += 1

@@ -5,7 +5,7 @@ One request a dispatch: a lane is taken and given back by itself, so there is no
 
 import asyncio
 from bisect import insort
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 
 from headway import errors
@@ -56,8 +56,15 @@ class StreamDispatcher:
         max_live: int,
         max_queued: int,
         max_attempts: int,
+        renew: Callable[[Caller], int],
     ) -> None:
-        """`scheduler` holds the tenants' quotas."""
+        """Does nothing yet.
+
+        Args:
+          scheduler: holds the tenants' quotas.
+          renew: handle of a caller that the scheduler has forgotten.
+        """
+        self._renew = renew
         self.live: dict[int, PendingStream] = {}
         self._scheduler = scheduler
         self._clock = clock
@@ -95,7 +102,7 @@ class StreamDispatcher:
         self._check(now_ns, pool, streams, units, budget, deadline_ns)
         charged = units + round(streams.forecast.lengths.expected(budget=budget))
         self._charge(now_ns, caller, charged)
-        record.stats = self._scheduler.pool_stats(pool.handle)
+        record.stats, record.admitted = self._scheduler.pool_stats(pool.handle), True
         self._last_id += 1
         stream = PendingStream(
             self._last_id, request, record.request_id, pool, caller.handle, units, budget,
@@ -210,7 +217,10 @@ class StreamDispatcher:
             )
 
     def _charge(self, now_ns: int, caller: Caller, units: int) -> None:
-        wait_ns = self._scheduler.charge(now_ns, caller.handle, units)
+        try:
+            wait_ns = self._scheduler.charge(now_ns, caller.handle, units)
+        except KeyError:
+            wait_ns = self._scheduler.charge(now_ns, self._renew(caller), units)
         if wait_ns < 0:
             raise errors.InvalidRequest(
                 f"this request needs about {units} units, prompt and output, more than tenant "
@@ -226,11 +236,8 @@ class StreamDispatcher:
             )
 
     def _refund(self, now_ns: int, stream: PendingStream, used: int) -> None:
-        # What was used beyond the charge is charged too, as far as the bucket goes.
-        if stream.charged > used:
-            self._scheduler.refund(now_ns, stream.tenant, stream.charged - used)
-        elif used > stream.charged:
-            self._scheduler.charge(now_ns, stream.tenant, used - stream.charged)
+        # What was used beyond the charge is paid too, and may leave a debt.
+        self._scheduler.settle_charge(now_ns, stream.tenant, stream.charged, used)
 
     # -- dispatch
 
@@ -471,7 +478,7 @@ def _pool_of(model: Model, version: str, key: int) -> Pool:
     """The pinned version's pool, else the split's choice; the first serves for empty ones."""
     if version:
         return model.versions[version]
-    split = model.live_split()
+    split = model.routed
     point = split_point(key, hash_key(model.name.encode()))
     end = 0.0
     for pool, share in split:

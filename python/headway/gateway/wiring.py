@@ -5,8 +5,8 @@
     answer <- pending.future <------------------- Dispatcher.on_result <-------------- worker
 
 1. guard (rpc.interceptors): who calls; errors leave through one table.
-2. path (gateway.path): the input is checked and weighed; one crossing, `offer`, does quota,
-   version, feasibility and queue in Rust. A refusal says why, and when to come back.
+2. path (gateway.path): the input is checked and weighed; one crossing, `admit`, does quota,
+   version, limit, feasibility and queue in Rust. A refusal says why, and when to come back.
 3. scheduler (headway._core): `form_batch` when a replica is free; never earlier.
 4. dispatcher (gateway.dispatch): the batch goes out on its worker's session; the result ends its
    members; a busy, failed or lost batch goes back to the queue within its members' deadlines.
@@ -21,13 +21,16 @@ the loop in gateway.rollouts judges them, and its splits take the way of all cha
 """
 
 import asyncio
+from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 from prometheus_client import CollectorRegistry, GCCollector, PlatformCollector, ProcessCollector
 
 from headway._core import Scheduler
-from headway.clock import Clock
+from headway.admission.policy import AdmissionPolicy
+from headway.clock import Clock, wall_ns
 from headway.errors import InvalidRequest
 from headway.gateway import control_servicer, fleet_servicer, servicer
 from headway.gateway.authentication import ROLES, KeyAuthenticator, OpenAuthenticator
@@ -45,14 +48,18 @@ from headway.gateway.reload import Load, Reloader
 from headway.gateway.rollouts.ledger import Ledger
 from headway.gateway.rollouts.service import Rollouts
 from headway.gateway.session import WorkerSession
-from headway.gateway.settings import GatewaySettings
+from headway.gateway.settings import GatewaySettings, ResilienceSettings
 from headway.gateway.state import StateReader
 from headway.gateway.state_feed import StateFeed
 from headway.gateway.stream_request import PendingStream
 from headway.gateway.streaming import StreamDispatcher
 from headway.rng import SeedTree
+from headway.rpc.channels import Connect, open_channel
+from headway.rpc.decoding import Lenient
 from headway.rpc.interceptors import Authenticator, Caller, guard
+from headway.rpc.peers import PeerStreams
 from headway.rpc.server import Health
+from headway.rpc.tls import ProcessTls
 from headway.store.backlog import Backlog
 from headway.store.election import Election, leader_lock
 from headway.store.engine import parse
@@ -60,6 +67,7 @@ from headway.store.follow import Follower
 from headway.store.store import Store
 from headway.telemetry.gateway import GatewayMetrics, Gauges
 from headway.telemetry.logging import set_level
+from headway.telemetry.tls import TlsMetrics
 from headway.v1 import (
     control_pb2_grpc,
     fleet_pb2_grpc,
@@ -71,6 +79,8 @@ from headway.v1 import (
 _NS_PER_S = 1_000_000_000
 _NS_PER_MS = 1_000_000
 ANONYMOUS = "anonymous"
+# What an answer and a batch carry beside their inputs and outputs.
+ENVELOPE_BYTES = 512
 
 
 @dataclass(slots=True, eq=False)
@@ -99,6 +109,8 @@ class Gateway:
     recorder: TraceRecorder
     reloader: Reloader
     rollouts: Rollouts
+    tls: ProcessTls
+    peer_streams: PeerStreams
 
     def add_data_services(self, server: Any) -> None:
         """Adds InferenceService and health."""
@@ -112,8 +124,9 @@ class Gateway:
             self.authenticate,
             # pygrpc-native keeps names that begin with grpc- to itself (docs/adr/0004).
             pushback=self.settings.transport != "native",
+            streams=self.peer_streams,
         )
-        inference_pb2_grpc.add_InferenceServiceServicer_to_server(inference, server)
+        inference_pb2_grpc.add_InferenceServiceServicer_to_server(inference, Lenient(server))
         self.health.add_to(server)
 
     def add_control_services(self, server: Any) -> None:
@@ -134,18 +147,25 @@ class Gateway:
             self.clock,
             gateway_id=self.gateway_id,
         )
-        guard(control, control_servicer.SERVICE, control_servicer.METHODS, self.authenticate)
-        control_pb2_grpc.add_ControlServiceServicer_to_server(control, server)
+        guard(
+            control,
+            control_servicer.SERVICE,
+            control_servicer.METHODS,
+            self.authenticate,
+            streams=self.peer_streams,
+        )
+        control_pb2_grpc.add_ControlServiceServicer_to_server(control, Lenient(server))
         token = self.settings.fleet_token
         fleet = fleet_servicer.FleetServicer(
             self.fleet,
             gateway_id=self.gateway_id,
             lease_ns=int(self.settings.lease_seconds * _NS_PER_S),
             token=None if token is None else token.get_secret_value(),
+            fleet_name=self.tls.fleet_name,
         )
         everyone = OpenAuthenticator(Caller("fleet", 0))
         guard(fleet, fleet_servicer.SERVICE, fleet_servicer.METHODS, everyone)
-        fleet_pb2_grpc.add_FleetServiceServicer_to_server(fleet, server)
+        fleet_pb2_grpc.add_FleetServiceServicer_to_server(fleet, Lenient(server))
         self.health.add_to(server)
 
 
@@ -156,21 +176,27 @@ def wire(
     loop: asyncio.AbstractEventLoop,
     *,
     load: Load | None = None,
+    connect: Connect | None = None,
 ) -> Gateway:
     """Builds a gateway's parts and joins them.
 
     Args:
       load: reads the configuration anew, for a reload.
+      connect: opens channels to workers; default over sockets.
 
     Raises:
-      ConfigError: the store's URL or package.
+      ConfigError: the store's URL or package, or the certificates.
     """
+    tls = ProcessTls(settings.tls, "gateway.tls", wall_ns)
     gateway_id = settings.gateway_id or f"gateway-{seeds.stream('gateway id').next_u64():016x}"
     scheduler = Scheduler(
         seed=seeds.seed("scheduler"),
         max_live=settings.max_live_requests,
         max_attempts=settings.max_attempts,
+        max_tenants=settings.admission.max_active_tenants,
     )
+    set_resilience(scheduler, settings.resilience)
+    directory = Directory(scheduler, clock)
     metrics = GatewayMetrics(lambda: state.gauges())
     catalog = Catalog(settings, scheduler, metrics)
     token = settings.fleet_token
@@ -184,12 +210,21 @@ def wire(
         ),
         lease_ns=int(settings.lease_seconds * _NS_PER_S),
         max_workers=settings.max_workers,
-        max_message_bytes=settings.max_message_bytes,
+        open_channel=connect
+        or partial(open_channel, tls=tls.channel, max_message_bytes=settings.max_batch_bytes),
     )
     live: dict[int, Pending] = {}
     decisions = DecisionLog(settings.explained_requests)
     recorder = TraceRecorder(clock, seeds.seed("tenants in traces"), settings.arrival_trace)
-    dispatcher = Dispatcher(scheduler, clock, live, fleet.replicas.__getitem__, loop.call_soon)
+    dispatcher = Dispatcher(
+        scheduler,
+        clock,
+        live,
+        fleet.replicas.__getitem__,
+        loop.call_soon,
+        max_batch_bytes=settings.max_batch_bytes - ENVELOPE_BYTES,
+        max_message_bytes=settings.max_message_bytes - ENVELOPE_BYTES,
+    )
     streams = StreamDispatcher(
         scheduler,
         clock,
@@ -198,6 +233,7 @@ def wire(
         max_live=settings.max_live_requests,
         max_queued=settings.max_queued_requests,
         max_attempts=settings.max_attempts,
+        renew=directory.renew,
     )
     now_ns = clock.now_ns()
     path = RequestPath(
@@ -214,8 +250,9 @@ def wire(
         id_prefix=f"{gateway_id[-8:]}",
         margin_ns=int(settings.transport_margin_ms * _NS_PER_MS),
         learning_until_ns=now_ns + int(2 * settings.lease_seconds * _NS_PER_S),
+        renew=directory.renew,
     )
-    directory = Directory(scheduler, clock)
+    directory.set_policy(AdmissionPolicy(settings.admission))
     directory.configure(settings.tenants)
     store = Store(parse(url_of(settings.store)), timeout_s=settings.store.timeout_seconds)
     backlog = Backlog(store, settings.store.max_waiting_entries)
@@ -228,12 +265,13 @@ def wire(
         gateway_id=gateway_id,
         wants_first_key=not settings.insecure_no_auth and not settings.tenants,
     )
-    control_store = _control_store(store, plane, backlog, clock, gateway_id)
+
+    def divide_quotas(num_gateways: int) -> None:
+        directory.set_policy(AdmissionPolicy(directory.policy.settings, num_gateways))
+
+    control_store = _control_store(store, plane, backlog, clock, gateway_id, divide_quotas)
     fleet.on_joined = control_store.on_joined
-    unlimited = float("inf")
-    shadow = Caller(
-        "shadow", scheduler.add_tenant(now_ns, units_per_s=unlimited, burst_units=unlimited)
-    )
+    shadow = directory.unlimited("shadow")
     recorder.ignored = shadow
 
     def submit_copy(request: inference_pb2.InferRequest, remaining_s: float) -> Pending:
@@ -260,9 +298,11 @@ def wire(
 
     def apply(fresh: GatewaySettings) -> None:
         recorder.configure(fresh.arrival_trace)
+        directory.set_policy(AdmissionPolicy(fresh.admission, directory.policy.num_gateways))
         directory.configure(fresh.tenants)
         catalog.configure(fresh)
         path.configure(margin_ns=int(fresh.transport_margin_ms * _NS_PER_MS))
+        set_resilience(scheduler, fresh.resilience)
         set_level(fresh.log_level)
 
     reloader = Reloader(settings, load, apply)
@@ -290,15 +330,20 @@ def wire(
         store=control_store.describe,
         rollouts=rollouts.active,
         fill_gauges=fill_gauges,
+        num_gateways=lambda: directory.policy.num_gateways,
     )
     feed = StateFeed(state.read, clock, max_watchers=settings.max_watchers)
     health = Health()
     _join(fleet, dispatcher, streams, state, health)
+    for name in catalog.models:
+        health.set(name, False)
     registry = CollectorRegistry()
     ProcessCollector(registry=registry)
     PlatformCollector(registry=registry)
     GCCollector(registry=registry)
     registry.register(metrics)
+    if tls.identity is not None:
+        registry.register(TlsMetrics(tls.identity))
     return Gateway(
         settings=settings,
         gateway_id=gateway_id,
@@ -312,7 +357,7 @@ def wire(
         state=state,
         health=health,
         registry=registry,
-        authenticate=_authenticator(settings, scheduler, clock, directory, control_store),
+        authenticate=_authenticator(settings, clock, directory, control_store),
         clock=clock,
         directory=directory,
         plane=plane,
@@ -322,11 +367,28 @@ def wire(
         recorder=recorder,
         reloader=reloader,
         rollouts=rollouts,
+        tls=tls,
+        peer_streams=PeerStreams(settings.limits.max_streams_per_peer),
+    )
+
+
+def set_resilience(scheduler: Scheduler, settings: ResilienceSettings) -> None:
+    """Puts settings of breakers, retries, copies and pipelining in force."""
+    scheduler.set_resilience(
+        max_ejected_share=settings.max_ejected_share,
+        retry_share=settings.retry_share,
+        hedge_share=settings.hedge_share,
+        pipelined=settings.pipelined_dispatch,
     )
 
 
 def _control_store(
-    store: Store, plane: ControlPlane, backlog: Backlog, clock: Clock, gateway_id: str
+    store: Store,
+    plane: ControlPlane,
+    backlog: Backlog,
+    clock: Clock,
+    gateway_id: str,
+    on_census: Callable[[int], None],
 ) -> ControlStore:
     async def on_up() -> None:
         await backlog.flush()
@@ -334,7 +396,16 @@ def _control_store(
     follower = Follower(store, clock, prepare=plane.prepare, apply=plane.apply, on_up=on_up)
     plane.follower = follower
     election = Election(leader_lock(store.address), clock)
-    return ControlStore(store, plane, follower, election, backlog, clock, gateway_id=gateway_id)
+    return ControlStore(
+        store,
+        plane,
+        follower,
+        election,
+        backlog,
+        clock,
+        gateway_id=gateway_id,
+        on_census=on_census,
+    )
 
 
 def _join(
@@ -373,6 +444,7 @@ def _join(
 
     fleet.on_batches_lost = on_lost
     fleet.on_capacity = on_capacity
+    fleet.on_watch = dispatcher.give_up_overdue
     fleet.on_greeting = streams.on_greeting
     fleet.on_readiness = on_readiness
     # Known from the start, so that a probe hears "not serving" rather than "never heard of it".
@@ -382,15 +454,12 @@ def _join(
 
 def _authenticator(
     settings: GatewaySettings,
-    scheduler: Scheduler,
     clock: Clock,
     directory: Directory,
     store: ControlStore,
 ) -> Authenticator:
     if settings.insecure_no_auth:
-        unlimited = float("inf")
-        handle = scheduler.add_tenant(clock.now_ns(), units_per_s=unlimited, burst_units=unlimited)
-        return OpenAuthenticator(Caller(ANONYMOUS, handle, role=ROLES["admin"]))
+        return OpenAuthenticator(directory.unlimited(ANONYMOUS, role=ROLES["admin"]))
     return KeyAuthenticator(
         directory.valid, control_servicer.REQUIRED_ROLE, clock, complete=store.complete
     )

@@ -27,22 +27,35 @@ TESTS: Final = ("errors", "rank", "p95", "stalls", "sheds")
 """In the order in which they are named when several cross at once."""
 
 
-class Quantiles(Rows):
-    """The baseline's p95 and p99, from blocks that are over.
+_CENTRE: Final = NUM_BINS // 2
+_UNKNOWN: Final = -NUM_BINS
+"""In the place of a quantile; no latency is so far below its level."""
 
-    What a tick is judged by, it is no part of.
+
+class Quantiles(Rows):
+    """The baseline's p95 and p99 as they are now.
+
+    They are its level of the last seconds and how far its latencies scatter about that level, from
+    blocks that are over. A wave that moves all latencies moves the level and leaves the scatter
+    narrow, so that a stall stands out from it. What a tick is judged by, it is no part of.
     """
 
     def __init__(self, num_rows: int) -> None:
         self.past: Real = np.zeros((num_rows, NUM_BINS))
         self.block: Real = np.zeros((num_rows, NUM_BINS))
-        self.p95: Whole = constant(num_rows, -1)
-        self.p99: Whole = constant(num_rows, -1)
+        self.level_sum: Real = np.zeros(num_rows)
+        self.level_weight: Real = np.zeros(num_rows)
+        self.level: Whole = constant(num_rows, -1)
+        self.p95_above: Whole = constant(num_rows, _UNKNOWN)
+        self.p99_above: Whole = constant(num_rows, _UNKNOWN)
 
     def add(self, tick: Tick) -> None:
         """Counts the baseline's latencies of a tick."""
         arm = tick.baseline
-        np.add.at(self.block, (arm.row, arm.index), arm.weight)
+        levels = self.level[arm.row]
+        above = np.clip(arm.index - levels + _CENTRE, 0, NUM_BINS - 1)
+        np.add.at(self.block, (arm.row, above), np.where(levels >= 0, arm.weight, 0))
+        self._move(tick)
 
     def begin_block(self, rows: Mask) -> None:
         """Takes the block that is over into account."""
@@ -52,14 +65,37 @@ class Quantiles(Rows):
         cumulative = np.cumsum(past, axis=1)
         total = cumulative[:, -1]
         enough = total >= stakes.LEAST_HISTOGRAM
-        for name, quantile in (("p95", 0.95), ("p99", stakes.STALL_QUANTILE)):
-            reached = (cumulative >= quantile * total[:, None]).argmax(axis=1)
-            getattr(self, name)[rows] = np.where(enough, reached, -1)
+        for name, quantile in (("p95_above", 0.95), ("p99_above", stakes.STALL_QUANTILE)):
+            reached = (cumulative >= quantile * total[:, None]).argmax(axis=1) - _CENTRE
+            getattr(self, name)[rows] = np.where(enough, reached, _UNKNOWN)
 
     @property
     def known(self) -> Mask:
         """Rows that have quantiles."""
-        return self.p95 >= 0
+        known: Mask = self.p95_above != _UNKNOWN
+        return known
+
+    @property
+    def p95(self) -> Whole:
+        """Bin of the 95 % quantile; only where it is known."""
+        return self.level + self.p95_above
+
+    @property
+    def p99(self) -> Whole:
+        """Bin of the 99 % quantile; only where it is known."""
+        return self.level + self.p99_above
+
+    def _move(self, tick: Tick) -> None:
+        """Follows the mean bin, which is the logarithm of the geometric mean latency."""
+        arm, num_rows = tick.baseline, len(self.level)
+        memory = np.exp(-tick.seconds / stakes.LEVEL_MEMORY_S)
+        weight = np.bincount(arm.row, arm.weight, num_rows)
+        self.level_sum = memory * self.level_sum + np.bincount(
+            arm.row, arm.weight * arm.index, num_rows
+        )
+        self.level_weight = memory * self.level_weight + weight
+        mean = self.level_sum / np.maximum(self.level_weight, 1e-9)
+        self.level = np.where(weight > 0, np.rint(mean).astype(np.int64), self.level)
 
 
 class Evidence(Rows):

@@ -8,7 +8,7 @@ import math
 import statistics
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
 from headway.rollout.policy import ClassicPolicy, SequentialPolicy, make_policy
@@ -54,6 +54,11 @@ CASES: Final[Mapping[str, Case]] = {
         weight=1.0, preset="classic", settings={"extend_sparse": False, "warmup_seconds": 0},
         dwell_minutes=10,
     ),
+    "identical-classic-load": Case(
+        "the same, waves of load alone", Scenario(wave_slows=False), "promoted",
+        "92.2 % rolled back", weight=0.25, preset="classic",
+        settings={"extend_sparse": False, "warmup_seconds": 0}, dwell_minutes=10,
+    ),
     "identical-errors": Case(
         "identical, both with 0.5 % errors",
         Scenario(baseline=_HALF_PERCENT, canary=_HALF_PERCENT), "promoted",
@@ -98,6 +103,11 @@ CASES: Final[Mapping[str, Case]] = {
         Scenario(canary=Behaviour(stall_share=0.05, stall_ratio=6.9)), "rolled_back",
         "9,500 requests, 24 min (its mixture is not recorded)",
     ),
+    "p99x3-load": Case(
+        "the same, waves of load alone",
+        Scenario(canary=Behaviour(stall_share=0.05, stall_ratio=6.9), wave_slows=False),
+        "rolled_back", "9,500 requests, 24 min (its mixture is not recorded)",
+    ),
     "capacity": Case(
         "saturated at 25 %", Scenario(saturates_at=0.25), "rolled_back", "98 % named capacity",
     ),
@@ -136,12 +146,27 @@ class Figures:
     prototype: str
 
 
-def measure(name: str, *, num_runs: int, seed: int) -> Figures:
-    """Simulates a case; `num_runs` is for a weight of 1."""
+def measure(
+    name: str,
+    *,
+    num_runs: int,
+    seed: int,
+    rate_per_s: float | None = None,
+    mean_batch: float | None = None,
+) -> Figures:
+    """Simulates a case; `num_runs` is for a weight of 1.
+
+    `rate_per_s`, `mean_batch`: in place of the case's own.
+    """
     case = CASES[name]
+    scenario = case.scenario
+    if rate_per_s is not None:
+        scenario = replace(scenario, rate_per_s=rate_per_s)
+    if mean_batch is not None:
+        scenario = replace(scenario, mean_batch=mean_batch)
     runs = simulate(
         case.policy(),
-        case.scenario,
+        scenario,
         num_runs=max(1, round(num_runs * case.weight)),
         seed=seed,
         dwell_minutes=case.dwell_minutes,

@@ -27,6 +27,9 @@ BASELINE_MEMORY_S: Final = 300.0
 HISTOGRAM_DECAY: Final = 0.9
 """Of the baseline's trailing latency histogram, a block."""
 
+LEVEL_MEMORY_S: Final = 20.0
+"""Memory of the baseline's level of latency; load waves last longer, batches less."""
+
 LEAST_HISTOGRAM: Final = 50.0
 """Baseline latencies in the trailing histogram before its quantiles count."""
 

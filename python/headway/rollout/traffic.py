@@ -58,6 +58,7 @@ class Scenario:
       mean_batch: requests of a batch: 1 + Poisson(mean_batch - 1).
       sigma: of the lognormal latency.
       wave: standard deviation of the log-load wave.
+      wave_slows: True if the wave moves latency with load; else it moves load alone.
       arm_noise: standard deviation of latency noise private to each arm (memory 5 min).
       changes_at_s: from here on the canary behaves as `changed`.
       saturates_at: share of traffic at which the canary's replicas are fully busy; 0: never.
@@ -68,6 +69,7 @@ class Scenario:
     mean_batch: float = 12.0
     sigma: float = 0.6
     wave: float = 0.25
+    wave_slows: bool = True
     arm_noise: float = 0.0
     baseline: Behaviour = field(default_factory=Behaviour)
     canary: Behaviour = field(default_factory=Behaviour)
@@ -106,13 +108,13 @@ class Traffic:
         arms = []
         for arm, part, behaviour in ((0, 1 - share, scenario.baseline), (1, share, canary)):
             behaviour = self._under_outage(behaviour)
-            utilisation = self._utilisation(arm, share, load)
-            slow = behaviour.latency_ratio * load * np.exp(self._noise[arm])
+            felt = load if scenario.wave_slows else np.ones_like(load)
+            utilisation = self._utilisation(arm, share, felt)
+            slow = behaviour.latency_ratio * felt * np.exp(self._noise[arm])
             slow *= _queueing(utilisation) / _queueing(np.full(1, scenario.baseline_utilisation))
             rate = scenario.rate_per_s * part * load * seconds
             replica_s = np.full(len(rate), self._replicas(arm) * seconds)
-            busy_s = np.minimum(_SECONDS_PER_REQUEST * rate, 0.98 * replica_s)
-            arms.append(self._arm(behaviour, rate, slow, busy_s, replica_s))
+            arms.append(self._arm(behaviour, rate, slow, replica_s))
         self._now_s += seconds
         return Tick(arms[0], arms[1], seconds)
 
@@ -143,9 +145,7 @@ class Traffic:
             return work * scenario.saturates_at
         return work / scenario.baseline_utilisation
 
-    def _arm(
-        self, behaviour: Behaviour, rate: Real, slow: Real, busy_s: Real, replica_s: Real
-    ) -> Arm:
+    def _arm(self, behaviour: Behaviour, rate: Real, slow: Real, replica_s: Real) -> Arm:
         scenario, rng, num_rows = self._scenario, self._rng, len(rate)
         num_batches = rng.poisson(rate / scenario.mean_batch)
         row: Whole = np.repeat(np.arange(num_rows), num_batches)
@@ -159,11 +159,13 @@ class Traffic:
         else:
             failed = rng.binomial(size, behaviour.error_rate)
         requests = np.bincount(row, size, num_rows).astype(np.float64)
+        # A saturated device is never busier than that, and its queue takes the rest.
+        served = np.minimum(1.0, 0.98 * replica_s / np.maximum(_SECONDS_PER_REQUEST * rate, 1e-9))
         return Arm(
             requests=requests,
             errors=np.bincount(row, failed, num_rows).astype(np.float64),
             sheds=np.zeros(num_rows),
-            busy_s=busy_s,
+            busy_s=_SECONDS_PER_REQUEST * requests * served,
             replica_s=replica_s,
             row=row,
             index=bins_of(latency),

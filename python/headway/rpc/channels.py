@@ -1,14 +1,19 @@
 """Client channels, with the options all of Headway's channels share."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import grpc
 from grpc import aio
 
+from headway.rpc.tls import ChannelTls, channel_credentials
+
 MIB = 1 << 20
 
+Connect = Callable[[str], aio.Channel]
+"""Opens a channel to host:port. Passed in, so that a simulation may connect without sockets."""
 
-def channel_options(max_message_bytes: int) -> Sequence[tuple[str, int]]:
+
+def channel_options(max_message_bytes: int) -> Sequence[tuple[str, int | str]]:
     """Options for long-lived channels inside a fleet.
 
     Keepalive finds a peer that went silent (a power cut, a lost route) within 15 s; the backoff
@@ -31,9 +36,21 @@ def channel_options(max_message_bytes: int) -> Sequence[tuple[str, int]]:
     )
 
 
-def insecure_channel(address: str, *, max_message_bytes: int = 64 * MIB) -> aio.Channel:
-    """A plaintext channel to `address` (host:port). Connects when first used."""
-    return aio.insecure_channel(address, options=channel_options(max_message_bytes))
+def open_channel(
+    address: str, tls: ChannelTls | None = None, *, max_message_bytes: int = 64 * MIB
+) -> aio.Channel:
+    """A channel to `address` (host:port). Connects when first used.
+
+    Args:
+      tls: None for plaintext.
+      max_message_bytes: largest message sent or taken; -1 for gRPC's own bound of 2 GiB.
+    """
+    options = [*channel_options(max_message_bytes)]
+    if tls is None:
+        return aio.insecure_channel(address, options=options)
+    if tls.server_name is not None:
+        options.append(("grpc.ssl_target_name_override", tls.server_name))
+    return aio.secure_channel(address, channel_credentials(tls.identity.current()), options=options)
 
 
-__all__ = ["MIB", "aio", "channel_options", "grpc", "insecure_channel"]
+__all__ = ["MIB", "Connect", "aio", "channel_options", "grpc", "open_channel"]

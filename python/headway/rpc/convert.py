@@ -76,8 +76,8 @@ def array_from_tensor(tensor: types_pb2.Tensor, field: str = "tensor") -> npt.ND
     dtype = _DTYPES.get(tensor.dtype)
     if dtype is None:
         raise InvalidRequest(
-            f"{field}.dtype is DATA_TYPE_BFLOAT16, which this model does not take; "
-            "send DATA_TYPE_FLOAT32",
+            f"{field}.dtype is DATA_TYPE_BFLOAT16, which this model does not take; send "
+            "DATA_TYPE_FLOAT32, or the type that its card lists in tensor_inputs",
             field=f"{field}.dtype",
         )
     return np.frombuffer(tensor.data, dtype=dtype).reshape(tuple(tensor.shape))

@@ -13,9 +13,12 @@ from contextvars import ContextVar
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
+from google.protobuf.message import DecodeError
 from grpc import aio
 
 from headway.errors import RequestError
+from headway.rpc.decoding import Malformed, refusal_of
+from headway.rpc.peers import PeerStreams
 from headway.rpc.status import abort_arguments
 
 _log = logging.getLogger(__name__)
@@ -89,17 +92,24 @@ def guard(
     authenticate: Authenticator,
     *,
     pushback: bool = True,
+    streams: PeerStreams | None = None,
 ) -> None:
     """Wraps `methods` of a servicer in place.
 
     Each call is authenticated first; each exception leaves through the status table, once.
-    `pushback`: whether the server lets through the trailer grpc-retry-pushback-ms.
+    `pushback`: whether the server lets through the trailer grpc-retry-pushback-ms. `streams`:
+    counts streaming calls by address; None for no bound.
     """
+    counted = streams or PeerStreams(None)
     for method in methods:
         behaviour = getattr(servicer, method)
         path = f"/{service}/{method}"
-        wrap = _streaming if _is_stream(behaviour) else _unary
-        setattr(servicer, method, wrap(behaviour, path, authenticate, pushback))
+        wrapped = (
+            _streaming(behaviour, path, authenticate, pushback, counted)
+            if _is_stream(behaviour)
+            else _unary(behaviour, path, authenticate, pushback)
+        )
+        setattr(servicer, method, wrapped)
 
 
 def _is_stream(behaviour: Callable[..., Any]) -> bool:
@@ -118,6 +128,8 @@ def _unary(
     async def call(request: Any, context: Any) -> Any:
         try:
             _caller.set(authenticate(context.invocation_metadata, path))
+            if type(request) is Malformed:
+                raise refusal_of(request.why)
             return await behaviour(request, context)
         except Exception as error:
             await _abort(context, error, path, pushback)
@@ -130,15 +142,22 @@ def _streaming(
     path: str,
     authenticate: Authenticator,
     pushback: bool,
+    streams: PeerStreams,
 ) -> Callable[[Any, Any], AsyncIterator[Any]]:
     @functools.wraps(behaviour)
     async def call(request: Any, context: Any) -> AsyncIterator[Any]:
+        entered = ""
         try:
             _caller.set(authenticate(context.invocation_metadata, path))
+            if type(request) is Malformed:
+                raise refusal_of(request.why)
+            entered = streams.enter(context.peer())
             async for response in behaviour(request, context):
                 yield response
         except Exception as error:
             await _abort(context, error, path, pushback)
+        finally:
+            streams.leave(entered)
 
     return call
 
@@ -146,6 +165,8 @@ def _streaming(
 async def _abort(context: Any, error: Exception, path: str, pushback: bool) -> None:
     if isinstance(error, aio.AbortError):
         raise error
+    if isinstance(error, DecodeError):
+        error = refusal_of(str(error))
     if not isinstance(error, RequestError):
         _log.error("unexpected error in %s", path, exc_info=error)
     code, message, trailers = abort_arguments(error, pushback=pushback)

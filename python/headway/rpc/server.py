@@ -4,16 +4,20 @@ import asyncio
 from collections.abc import Callable, Sequence
 from typing import Any, Literal, Protocol
 
+import grpc
 from grpc import aio
 from grpc_channelz.v1 import channelz
 from grpc_health.v1 import health, health_pb2, health_pb2_grpc
 from grpc_reflection.v1alpha import reflection
 
 from headway.errors import ConfigError, StartupError
+from headway.limits import ConnectionLimits
+from headway.rpc.decoding import calm_logs
 
 Transport = Literal["grpcio", "native"]
 SERVING = health_pb2.HealthCheckResponse.SERVING
 NOT_SERVING = health_pb2.HealthCheckResponse.NOT_SERVING
+_PING_STRIKES = 2
 
 
 class Server(Protocol):
@@ -21,6 +25,10 @@ class Server(Protocol):
 
     def add_insecure_port(self, address: str) -> int:
         """Binds host:port and returns the port."""
+        ...
+
+    def add_secure_port(self, address: str, server_credentials: Any) -> int:
+        """Binds host:port with TLS and returns the port."""
         ...
 
     async def start(self) -> None:
@@ -32,21 +40,45 @@ class Server(Protocol):
         ...
 
 
-def server_options(max_message_bytes: int) -> list[tuple[str, int]]:
-    """Options all servers share.
+def server_options(max_message_bytes: int, limits: ConnectionLimits) -> list[tuple[str, int]]:
+    """Options of both transports.
 
-    A port is never shared (two processes on one port would each get half of the calls); clients'
-    keepalive pings every 10 s are fine.
+    A port is never shared: two processes on one port would each get half of the calls.
     """
     return [
         ("grpc.so_reuseport", 0),
         ("grpc.max_receive_message_length", max_message_bytes),
         ("grpc.max_send_message_length", max_message_bytes),
-        ("grpc.http2.min_ping_interval_without_data_ms", 5_000),
+        ("grpc.max_concurrent_streams", limits.max_concurrent_streams),
+        # The soft limit refuses some calls by chance; both are the same, so that none is.
+        ("grpc.max_metadata_size", limits.max_metadata_bytes),
+        ("grpc.absolute_max_metadata_size", limits.max_metadata_bytes),
         ("grpc.keepalive_permit_without_calls", 1),
-        ("grpc.keepalive_time_ms", 30_000),
-        ("grpc.keepalive_timeout_ms", 10_000),
+        ("grpc.keepalive_time_ms", _ms(limits.keepalive_seconds)),
+        ("grpc.keepalive_timeout_ms", _ms(limits.keepalive_timeout_seconds)),
     ]
+
+
+def grpcio_options(limits: ConnectionLimits) -> list[tuple[str, int]]:
+    """Options that grpcio has beyond those."""
+    options = [
+        ("grpc.enable_channelz", 1),
+        ("grpc.max_allowed_incoming_connections", limits.max_connections),
+        ("grpc.max_connection_idle_ms", _ms(limits.max_connection_idle_seconds)),
+        ("grpc.http2.min_ping_interval_without_data_ms", _ms(limits.min_ping_interval_seconds)),
+        ("grpc.http2.max_ping_strikes", _PING_STRIKES),
+        ("grpc.http2.write_buffer_size", limits.write_buffer_bytes),
+    ]
+    if limits.max_connection_age_seconds is not None:
+        options += [
+            ("grpc.max_connection_age_ms", _ms(limits.max_connection_age_seconds)),
+            ("grpc.max_connection_age_grace_ms", _ms(limits.max_connection_age_grace_seconds)),
+        ]
+    return options
+
+
+def _ms(seconds: float) -> int:
+    return round(seconds * 1000)
 
 
 def make_server(
@@ -54,17 +86,17 @@ def make_server(
     *,
     interceptors: Sequence[aio.ServerInterceptor] = (),
     max_message_bytes: int,
-    max_concurrent_streams: int,
+    limits: ConnectionLimits,
 ) -> Any:
     """A server of the transport, not bound yet.
 
     Raises:
       ConfigError: the transport's package is not installed.
     """
-    options = server_options(max_message_bytes)
-    options.append(("grpc.max_concurrent_streams", max_concurrent_streams))
+    calm_logs()
+    options = server_options(max_message_bytes, limits)
     if transport == "grpcio":
-        options.append(("grpc.enable_channelz", 1))
+        options += grpcio_options(limits)
         return aio.server(interceptors=interceptors, options=options)
     try:
         import pygrpc_native.aio
@@ -76,18 +108,30 @@ def make_server(
     return pygrpc_native.aio.server(interceptors=interceptors, options=options)
 
 
-def bind(server: Server, host: str, port: int, what: str) -> str:
+def bind(
+    server: Server,
+    host: str,
+    port: int,
+    what: str,
+    credentials: grpc.ServerCredentials | None = None,
+) -> str:
     """Binds and returns host:port as bound.
 
     Args:
       what: the setting that chose the port, for the message.
+      credentials: of TLS; None for plaintext.
 
     Raises:
       StartupError: the port is taken or not allowed.
     """
     shown = f"[{host}]" if ":" in host else host
     try:
-        bound = server.add_insecure_port(f"{shown}:{port}")
+        address = f"{shown}:{port}"
+        bound = (
+            server.add_insecure_port(address)
+            if credentials is None
+            else server.add_secure_port(address, credentials)
+        )
     except (RuntimeError, OSError, ValueError) as error:
         raise StartupError(_taken(shown, port, what)) from error
     if bound == 0:

@@ -21,6 +21,7 @@ Code = grpc.StatusCode
 STATUS_OF: Mapping[type[errors.RequestError], grpc.StatusCode] = MappingProxyType(
     {
         errors.InvalidRequest: Code.INVALID_ARGUMENT,
+        errors.MessageTooLarge: Code.RESOURCE_EXHAUSTED,
         errors.ModelNotFound: Code.NOT_FOUND,
         errors.ModelLoading: Code.UNAVAILABLE,
         errors.Unauthenticated: Code.UNAUTHENTICATED,

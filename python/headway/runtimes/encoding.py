@@ -142,6 +142,8 @@ def _texts(item: types_pb2.Input) -> list[str]:
 
 
 def _matrix(tensor: types_pb2.Tensor, field: str) -> Ids:
+    if tensor.dtype == types_pb2.DATA_TYPE_BFLOAT16:
+        raise RuntimeInputError(f"{field}.dtype is DATA_TYPE_BFLOAT16; send DATA_TYPE_INT64")
     try:
         array = array_from_tensor(tensor, field)
     except InvalidRequest as error:

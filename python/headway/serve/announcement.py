@@ -1,12 +1,10 @@
 """What is printed once everything is served."""
 
 from pathlib import Path
-from typing import Final
 
+from headway.exposure import LOOPBACK_HOSTS
 from headway.serve.commands import DECODER_MODEL, Addresses, to_try
 from headway.serve.settings import ServeSettings
-
-LOOPBACK: Final = frozenset({"127.0.0.1", "::1", "localhost"})
 
 
 def announcement(settings: ServeSettings, addresses: Addresses, logs: Path) -> list[str]:
@@ -34,7 +32,7 @@ def announcement(settings: ServeSettings, addresses: Addresses, logs: Path) -> l
         "",
         "No API keys are asked for (--insecure-no-auth): whoever reaches these ports may use them.",
     ]
-    if settings.host not in LOOPBACK:
+    if settings.host not in LOOPBACK_HOSTS:
         lines.append(f"They are open to the network, on {settings.host}.")
     lines += ["", "Try, in another terminal:"]
     lines += [f"  {command}" for command in to_try(settings, reachable)]

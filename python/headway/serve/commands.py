@@ -12,6 +12,7 @@ from typing import Any
 from headway.serve.settings import ReplicaSettings, ServeSettings
 
 DEFAULT_ADDRESS = "127.0.0.1:50051"
+DEFAULT_CONTROL_ADDRESS = "127.0.0.1:50052"
 DECODER_MODEL = "smollm2"
 
 
@@ -109,6 +110,9 @@ def to_try(settings: ServeSettings, addresses: Addresses) -> Sequence[str]:
     """Commands to try next, as they work from the current directory."""
     body = json.dumps({"input": {"text": "the tide turns"}})
     at = "" if addresses.data == DEFAULT_ADDRESS else f" --address {addresses.data}"
+    operated = (
+        "" if addresses.control == DEFAULT_CONTROL_ADDRESS else f" --address {addresses.control}"
+    )
     stream = (
         [f"{program('headway')} infer{at} --model {DECODER_MODEL} --stream 'What is a tide?'"]
         if settings.starts_decoder
@@ -120,6 +124,7 @@ def to_try(settings: ServeSettings, addresses: Addresses) -> Sequence[str]:
         f'{program("headway")} infer{at} "the tide turns"',
         f"{program('headway')} loadtest{at} --clients 32 --seconds 20",
         *stream,
+        f"{program('headway')} status{operated}",
     )
 
 

@@ -1,5 +1,6 @@
 """Opens databases: URLs, drivers, and how each of the two kinds is set up."""
 
+import os
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
@@ -70,6 +71,26 @@ def parse(url: str) -> Address:
         parsed.set(drivername=f"{backend}+{_DRIVER[backend]}"),
         parsed.set(drivername=backend).render_as_string(hide_password=True),
     )
+
+
+def make_private(file: Path) -> None:
+    """Makes an SQLite file that only its owner may read, with folders as needed.
+
+    It holds hashes of keys, tenants and the audit log. SQLite gives its side files the same rights.
+
+    Raises:
+      ConfigError: the folder cannot be made, or the file cannot be.
+    """
+    try:
+        file.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+        os.close(os.open(file, os.O_CREAT | os.O_RDWR, 0o600))
+        if file.stat().st_uid == os.getuid():
+            file.chmod(0o600)  # one that an earlier version made for all to read
+    except OSError as error:
+        raise ConfigError(
+            f"gateway.store.url: {file} cannot be opened for writing: {error.strerror or error}; "
+            "name a file in a folder that this user may write"
+        ) from error
 
 
 def make_engine(address: Address, *, timeout_s: float) -> AsyncEngine:

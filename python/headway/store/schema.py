@@ -93,6 +93,13 @@ replica_registrations = Table(
     Column("drained", Boolean, nullable=False),
 )
 
+gateways = Table(
+    "gateways",
+    metadata,
+    Column("gateway_id", String(NAME), primary_key=True),
+    Column("beats", BigInteger, nullable=False),
+)
+
 rollouts = Table(
     "rollouts",
     metadata,

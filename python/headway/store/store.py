@@ -15,7 +15,7 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 from headway.errors import StartupError, StoreUnavailable
 from headway.store import codec, schema
 from headway.store.change import Change
-from headway.store.engine import WRITE, Address, driver_errors, make_engine
+from headway.store.engine import WRITE, Address, driver_errors, make_engine, make_private
 from headway.store.migrate import upgrade
 from headway.store.records import (
     AuditEntry,
@@ -60,7 +60,7 @@ class Store(RolloutTables):
         """
         file = self.address.file
         if file is not None:
-            file.parent.mkdir(parents=True, exist_ok=True)
+            make_private(file)
         try:
             async with self._transaction(write=True) as connection:
                 await connection.run_sync(upgrade)
@@ -162,6 +162,25 @@ class Store(RolloutTables):
                     table.c.drained.is_(False),
                 )
             )
+
+    async def beat(self, gateway_id: str) -> dict[str, int]:
+        """A gateway's sign of life; returns the counts of all gateways."""
+        table = schema.gateways
+        async with self._transaction(write=True) as connection:
+            insert = self._insert(table).values(gateway_id=gateway_id, beats=1)
+            await connection.execute(
+                insert.on_conflict_do_update(
+                    index_elements=["gateway_id"], set_={"beats": table.c.beats + 1}
+                )
+            )
+            rows = (await connection.execute(select(table))).all()
+        return {row.gateway_id: row.beats for row in rows}
+
+    async def forget_gateways(self, gateway_ids: Sequence[str]) -> None:
+        """Deletes the counts of gateways that are gone."""
+        table = schema.gateways
+        async with self._transaction(write=True) as connection:
+            await connection.execute(table.delete().where(table.c.gateway_id.in_(gateway_ids)))
 
     async def add_history(self, entries: Sequence[tuple[str, AuditEntry]]) -> None:
         """Audit entries of changes made while the store was away, by their names."""

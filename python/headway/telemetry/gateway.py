@@ -16,6 +16,8 @@ from prometheus_client.core import (
 )
 from prometheus_client.registry import Collector
 
+from headway._core import PoolStats
+
 _NS_PER_S = 1e9
 LATENCY_BOUNDS_S = (
     0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0,
@@ -23,6 +25,9 @@ LATENCY_BOUNDS_S = (
 BATCH_BOUNDS = (1, 2, 4, 8, 16, 32, 64, 128, 256)
 RATIO_BOUNDS = (0.25, 0.5, 0.75, 0.9, 0.95, 1.0, 1.05, 1.1, 1.25, 1.5, 2.0, 4.0)
 OTHER = "other"
+CLASSES = ("critical", "standard", "sheddable")
+Counts = tuple[int, int, int]
+"""Of each class, in the order of CLASSES."""
 
 
 class Distribution:
@@ -91,6 +96,11 @@ class Gauges:
     def __init__(self) -> None:
         self.queued: list[tuple[str, str, int, int]] = []  # model, version, requests, units
         self.replicas: list[tuple[str, str, str, int]] = []  # model, version, state, count
+        self.resilience: list[tuple[str, str, PoolStats]] = []
+        # model, version, limit, requests in flight and displaced by class
+        self.classes: list[tuple[str, str, int, Counts, Counts]] = []
+        self.tenants = (0, 0)  # known, active of late
+        self.num_gateways = 1
         self.live = 0
         self.config_generation = 1
         self.reloads_refused = 0
@@ -99,6 +109,35 @@ class Gauges:
         self.store_waiting = 0
         self.watchers = 0
         self.rollouts: list[tuple[str, str, float]] = []  # model, canary, its share
+
+
+def _admission_families(read: Gauges) -> Iterable[Metric]:
+    limit = GaugeMetricFamily(
+        "headway_inflight_limit", "Requests that a model version may have in hand.",
+        labels=("model", "version"),
+    )  # fmt: skip
+    inflight = GaugeMetricFamily(
+        "headway_class_inflight_requests", "Requests queued and executing, by priority class.",
+        labels=("model", "version", "class"),
+    )  # fmt: skip
+    displaced = CounterMetricFamily(
+        "headway_displaced_requests", "Requests that left the queue for others, by class.",
+        labels=("model", "version", "class"),
+    )  # fmt: skip
+    for model, version, bound, held, left in read.classes:
+        limit.add_metric((model, version), bound)
+        for name, number, gone in zip(CLASSES, held, left, strict=True):
+            inflight.add_metric((model, version, name), number)
+            displaced.add_metric((model, version, name), gone)
+    yield from (limit, inflight, displaced)
+    yield GaugeMetricFamily(
+        "headway_active_tenants", "Tenants that asked for something of late.",
+        value=read.tenants[1],
+    )  # fmt: skip
+    yield GaugeMetricFamily(
+        "headway_live_gateways", "Gateways of the store, by which quotas are divided.",
+        value=read.num_gateways,
+    )  # fmt: skip
 
 
 def _control_families(read: Gauges) -> Iterable[Metric]:
@@ -133,6 +172,26 @@ def _control_families(read: Gauges) -> Iterable[Metric]:
     yield canaries
 
 
+def _resilience_families(read: Gauges) -> Iterable[Metric]:
+    labels = ("model", "version")
+    families = (
+        ("headway_hedges_sent", "Second copies of late batches sent.", "hedges_sent"),
+        ("headway_hedges_won", "Second copies that answered first.", "hedges_won"),
+        ("headway_retries_refused", "Retries that the retry budget refused.", "retries_refused"),
+    )
+    for name, text, attribute in families:
+        family = CounterMetricFamily(name, text, labels=labels)
+        for model, version, stats in read.resilience:
+            family.add_metric((model, version), getattr(stats, attribute))
+        yield family
+    tokens = GaugeMetricFamily(
+        "headway_retry_budget", "Retries that the retry budget has left.", labels=labels
+    )
+    for model, version, stats in read.resilience:
+        tokens.add_metric((model, version), stats.retry_tokens)
+    yield tokens
+
+
 class GatewayMetrics(Collector):
     """All of a gateway's metrics.
 
@@ -144,6 +203,12 @@ class GatewayMetrics(Collector):
         self._read_gauges = read_gauges
         self._pools: dict[tuple[str, str], PoolMetrics] = {}
         self.unmatched: dict[str, int] = {}
+        self._refusals: dict[tuple[str, str, int, str], int] = {}
+
+    def refused(self, model: str, version: str, priority: int, reason: str) -> None:
+        """Admission refused a request of a registered model version; "" for none chosen yet."""
+        key = (model or OTHER, version or OTHER, priority, reason)
+        self._refusals[key] = self._refusals.get(key, 0) + 1
 
     def pool(self, model: str, version: str) -> PoolMetrics:
         """Counts of a registered model version; made once, kept by the caller."""
@@ -183,7 +248,13 @@ class GatewayMetrics(Collector):
                 batches.add_metric((model, version, reason), count)
         for reason, count in self.unmatched.items():
             requests.add_metric((OTHER, OTHER, reason), count)
-        return requests, batches
+        refusals = CounterMetricFamily(
+            "headway_refusals", "Requests refused on arrival, by priority class and reason.",
+            labels=("model", "version", "class", "reason"),
+        )  # fmt: skip
+        for (model, version, priority, reason), count in self._refusals.items():
+            refusals.add_metric((model, version, CLASSES[priority - 1], reason), count)
+        return requests, batches, refusals
 
     def _histograms(self) -> Iterable[Metric]:
         shapes = (
@@ -224,4 +295,6 @@ class GatewayMetrics(Collector):
             value=read.config_generation,
         )  # fmt: skip
         yield from (requests, units, replicas, live, generation)
+        yield from _resilience_families(read)
+        yield from _admission_families(read)
         yield from _control_families(read)

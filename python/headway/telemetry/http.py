@@ -1,9 +1,12 @@
 """The HTTP port: ``/metrics`` for Prometheus, ``/healthz`` and ``/readyz`` for probes."""
 
 import json
+import logging
+import ssl
 from collections.abc import Callable, Mapping, Sequence
 
 from aiohttp import web
+from aiohttp.http_exceptions import HttpProcessingError
 from prometheus_client import CollectorRegistry
 from prometheus_client.exposition import choose_encoder
 
@@ -11,6 +14,22 @@ from headway.errors import StartupError
 
 Readiness = Callable[[], tuple[bool, Mapping[str, object]]]
 """Tells whether a request would be served now, and why (shown as JSON)."""
+
+
+class _NoTraces(logging.Filter):
+    """One line, without a trace, for what speaks no HTTP/1 (a gRPC client on the wrong port)."""
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        error = record.exc_info[1] if record.exc_info else None
+        if isinstance(error, HttpProcessingError):
+            record.msg, record.args = "a request on the HTTP port that is not HTTP/1 is refused", ()
+            record.exc_info = record.exc_text = None
+            record.levelno, record.levelname = logging.INFO, "INFO"
+        return True
+
+
+_log = logging.getLogger(__name__)
+_log.addFilter(_NoTraces())
 
 SHUTDOWN_GRACE_S = 1.0
 """Longest wait for open HTTP connections at `HttpServer.stop`; scrapes take milliseconds."""
@@ -40,16 +59,16 @@ class HttpServer:
         application.router.add_get("/readyz", self._readyz)
         application.add_routes(routes)
         self._runner = web.AppRunner(
-            application, access_log=None, shutdown_timeout=SHUTDOWN_GRACE_S
+            application, access_log=None, logger=_log, shutdown_timeout=SHUTDOWN_GRACE_S
         )
 
-    async def start(self, host: str, port: int) -> str:
-        """Listens; returns the bound ``host:port``. Port 0 takes a free one.
+    async def start(self, host: str, port: int, tls: ssl.SSLContext | None = None) -> str:
+        """Listens; returns the bound ``host:port``. Port 0 takes a free one; `tls` makes it HTTPS.
 
         Raises StartupError if the port is taken or the host is not this machine's.
         """
         await self._runner.setup()
-        site = web.TCPSite(self._runner, host, port, reuse_address=True)
+        site = web.TCPSite(self._runner, host, port, reuse_address=True, ssl_context=tls)
         try:
             await site.start()
         except OSError as error:

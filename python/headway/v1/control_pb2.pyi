@@ -14,6 +14,13 @@ from typing import ClassVar as _ClassVar, Optional as _Optional, Union as _Union
 
 DESCRIPTOR: _descriptor.FileDescriptor
 
+class BreakerState(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
+    __slots__ = ()
+    BREAKER_STATE_UNSPECIFIED: _ClassVar[BreakerState]
+    BREAKER_STATE_CLOSED: _ClassVar[BreakerState]
+    BREAKER_STATE_OPEN: _ClassVar[BreakerState]
+    BREAKER_STATE_HALF_OPEN: _ClassVar[BreakerState]
+
 class ReplicaCondition(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
     __slots__ = ()
     REPLICA_CONDITION_UNSPECIFIED: _ClassVar[ReplicaCondition]
@@ -62,6 +69,10 @@ class Role(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
     ROLE_VIEWER: _ClassVar[Role]
     ROLE_OPERATOR: _ClassVar[Role]
     ROLE_ADMIN: _ClassVar[Role]
+BREAKER_STATE_UNSPECIFIED: BreakerState
+BREAKER_STATE_CLOSED: BreakerState
+BREAKER_STATE_OPEN: BreakerState
+BREAKER_STATE_HALF_OPEN: BreakerState
 REPLICA_CONDITION_UNSPECIFIED: ReplicaCondition
 REPLICA_CONDITION_CONNECTING: ReplicaCondition
 REPLICA_CONDITION_READY: ReplicaCondition
@@ -137,7 +148,7 @@ class State(_message.Message):
     def __init__(self, gateway: _Optional[_Union[GatewayState, _Mapping]] = ..., pools: _Optional[_Iterable[_Union[PoolState, _Mapping]]] = ..., replicas: _Optional[_Iterable[_Union[ReplicaState, _Mapping]]] = ..., splits: _Optional[_Iterable[_Union[TrafficSplit, _Mapping]]] = ..., rollouts: _Optional[_Iterable[_Union[Rollout, _Mapping]]] = ...) -> None: ...
 
 class GatewayState(_message.Message):
-    __slots__ = ("gateway_id", "software_version", "started_at", "ready", "config_generation", "inflight_requests", "requests", "transport", "store")
+    __slots__ = ("gateway_id", "software_version", "started_at", "ready", "config_generation", "inflight_requests", "requests", "transport", "store", "active_tenants", "num_gateways")
     class RequestsEntry(_message.Message):
         __slots__ = ("key", "value")
         KEY_FIELD_NUMBER: _ClassVar[int]
@@ -154,6 +165,8 @@ class GatewayState(_message.Message):
     REQUESTS_FIELD_NUMBER: _ClassVar[int]
     TRANSPORT_FIELD_NUMBER: _ClassVar[int]
     STORE_FIELD_NUMBER: _ClassVar[int]
+    ACTIVE_TENANTS_FIELD_NUMBER: _ClassVar[int]
+    NUM_GATEWAYS_FIELD_NUMBER: _ClassVar[int]
     gateway_id: str
     software_version: str
     started_at: _timestamp_pb2.Timestamp
@@ -163,7 +176,9 @@ class GatewayState(_message.Message):
     requests: _containers.ScalarMap[str, int]
     transport: str
     store: StoreState
-    def __init__(self, gateway_id: _Optional[str] = ..., software_version: _Optional[str] = ..., started_at: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., ready: _Optional[bool] = ..., config_generation: _Optional[int] = ..., inflight_requests: _Optional[int] = ..., requests: _Optional[_Mapping[str, int]] = ..., transport: _Optional[str] = ..., store: _Optional[_Union[StoreState, _Mapping]] = ...) -> None: ...
+    active_tenants: int
+    num_gateways: int
+    def __init__(self, gateway_id: _Optional[str] = ..., software_version: _Optional[str] = ..., started_at: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., ready: _Optional[bool] = ..., config_generation: _Optional[int] = ..., inflight_requests: _Optional[int] = ..., requests: _Optional[_Mapping[str, int]] = ..., transport: _Optional[str] = ..., store: _Optional[_Union[StoreState, _Mapping]] = ..., active_tenants: _Optional[int] = ..., num_gateways: _Optional[int] = ...) -> None: ...
 
 class StoreState(_message.Message):
     __slots__ = ("url", "up", "revision", "leader", "waiting_entries")
@@ -180,7 +195,7 @@ class StoreState(_message.Message):
     def __init__(self, url: _Optional[str] = ..., up: _Optional[bool] = ..., revision: _Optional[int] = ..., leader: _Optional[bool] = ..., waiting_entries: _Optional[int] = ...) -> None: ...
 
 class PoolState(_message.Message):
-    __slots__ = ("model", "version", "queued_requests", "queued_units", "executing_batches", "cost", "quantum", "inflight_limit", "ready")
+    __slots__ = ("model", "version", "queued_requests", "queued_units", "executing_batches", "cost", "quantum", "inflight_limit", "ready", "limit_gradient", "inflight", "displaced")
     MODEL_FIELD_NUMBER: _ClassVar[int]
     VERSION_FIELD_NUMBER: _ClassVar[int]
     QUEUED_REQUESTS_FIELD_NUMBER: _ClassVar[int]
@@ -190,6 +205,9 @@ class PoolState(_message.Message):
     QUANTUM_FIELD_NUMBER: _ClassVar[int]
     INFLIGHT_LIMIT_FIELD_NUMBER: _ClassVar[int]
     READY_FIELD_NUMBER: _ClassVar[int]
+    LIMIT_GRADIENT_FIELD_NUMBER: _ClassVar[int]
+    INFLIGHT_FIELD_NUMBER: _ClassVar[int]
+    DISPLACED_FIELD_NUMBER: _ClassVar[int]
     model: str
     version: str
     queued_requests: int
@@ -199,7 +217,20 @@ class PoolState(_message.Message):
     quantum: _duration_pb2.Duration
     inflight_limit: float
     ready: bool
-    def __init__(self, model: _Optional[str] = ..., version: _Optional[str] = ..., queued_requests: _Optional[int] = ..., queued_units: _Optional[int] = ..., executing_batches: _Optional[int] = ..., cost: _Optional[_Union[LearnedCost, _Mapping]] = ..., quantum: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ..., inflight_limit: _Optional[float] = ..., ready: _Optional[bool] = ...) -> None: ...
+    limit_gradient: float
+    inflight: ClassCounts
+    displaced: ClassCounts
+    def __init__(self, model: _Optional[str] = ..., version: _Optional[str] = ..., queued_requests: _Optional[int] = ..., queued_units: _Optional[int] = ..., executing_batches: _Optional[int] = ..., cost: _Optional[_Union[LearnedCost, _Mapping]] = ..., quantum: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ..., inflight_limit: _Optional[float] = ..., ready: _Optional[bool] = ..., limit_gradient: _Optional[float] = ..., inflight: _Optional[_Union[ClassCounts, _Mapping]] = ..., displaced: _Optional[_Union[ClassCounts, _Mapping]] = ...) -> None: ...
+
+class ClassCounts(_message.Message):
+    __slots__ = ("critical", "standard", "sheddable")
+    CRITICAL_FIELD_NUMBER: _ClassVar[int]
+    STANDARD_FIELD_NUMBER: _ClassVar[int]
+    SHEDDABLE_FIELD_NUMBER: _ClassVar[int]
+    critical: int
+    standard: int
+    sheddable: int
+    def __init__(self, critical: _Optional[int] = ..., standard: _Optional[int] = ..., sheddable: _Optional[int] = ...) -> None: ...
 
 class LearnedCost(_message.Message):
     __slots__ = ("intercept", "slope_ns_per_unit", "residual_ratio", "num_observations")
@@ -214,7 +245,7 @@ class LearnedCost(_message.Message):
     def __init__(self, intercept: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ..., slope_ns_per_unit: _Optional[float] = ..., residual_ratio: _Optional[float] = ..., num_observations: _Optional[int] = ...) -> None: ...
 
 class ReplicaState(_message.Message):
-    __slots__ = ("replica", "worker_id", "address", "model", "version", "condition", "outstanding_batches", "max_outstanding_batches", "latency", "speed", "completed_batches", "failed_batches", "busy_answers", "lease_expires_at", "labels", "drained_by_operator")
+    __slots__ = ("replica", "worker_id", "address", "model", "version", "condition", "outstanding_batches", "max_outstanding_batches", "latency", "speed", "completed_batches", "failed_batches", "busy_answers", "lease_expires_at", "labels", "drained_by_operator", "breaker", "breaker_open_for", "recent_outcomes", "recent_failures", "handoff")
     class LabelsEntry(_message.Message):
         __slots__ = ("key", "value")
         KEY_FIELD_NUMBER: _ClassVar[int]
@@ -238,6 +269,11 @@ class ReplicaState(_message.Message):
     LEASE_EXPIRES_AT_FIELD_NUMBER: _ClassVar[int]
     LABELS_FIELD_NUMBER: _ClassVar[int]
     DRAINED_BY_OPERATOR_FIELD_NUMBER: _ClassVar[int]
+    BREAKER_FIELD_NUMBER: _ClassVar[int]
+    BREAKER_OPEN_FOR_FIELD_NUMBER: _ClassVar[int]
+    RECENT_OUTCOMES_FIELD_NUMBER: _ClassVar[int]
+    RECENT_FAILURES_FIELD_NUMBER: _ClassVar[int]
+    HANDOFF_FIELD_NUMBER: _ClassVar[int]
     replica: str
     worker_id: str
     address: str
@@ -254,7 +290,12 @@ class ReplicaState(_message.Message):
     lease_expires_at: _timestamp_pb2.Timestamp
     labels: _containers.ScalarMap[str, str]
     drained_by_operator: bool
-    def __init__(self, replica: _Optional[str] = ..., worker_id: _Optional[str] = ..., address: _Optional[str] = ..., model: _Optional[str] = ..., version: _Optional[str] = ..., condition: _Optional[_Union[ReplicaCondition, str]] = ..., outstanding_batches: _Optional[int] = ..., max_outstanding_batches: _Optional[int] = ..., latency: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ..., speed: _Optional[float] = ..., completed_batches: _Optional[int] = ..., failed_batches: _Optional[int] = ..., busy_answers: _Optional[int] = ..., lease_expires_at: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., labels: _Optional[_Mapping[str, str]] = ..., drained_by_operator: _Optional[bool] = ...) -> None: ...
+    breaker: BreakerState
+    breaker_open_for: _duration_pb2.Duration
+    recent_outcomes: int
+    recent_failures: int
+    handoff: _duration_pb2.Duration
+    def __init__(self, replica: _Optional[str] = ..., worker_id: _Optional[str] = ..., address: _Optional[str] = ..., model: _Optional[str] = ..., version: _Optional[str] = ..., condition: _Optional[_Union[ReplicaCondition, str]] = ..., outstanding_batches: _Optional[int] = ..., max_outstanding_batches: _Optional[int] = ..., latency: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ..., speed: _Optional[float] = ..., completed_batches: _Optional[int] = ..., failed_batches: _Optional[int] = ..., busy_answers: _Optional[int] = ..., lease_expires_at: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., labels: _Optional[_Mapping[str, str]] = ..., drained_by_operator: _Optional[bool] = ..., breaker: _Optional[_Union[BreakerState, str]] = ..., breaker_open_for: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ..., recent_outcomes: _Optional[int] = ..., recent_failures: _Optional[int] = ..., handoff: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ...) -> None: ...
 
 class ListReplicasRequest(_message.Message):
     __slots__ = ("model",)
@@ -828,7 +869,7 @@ class ExplainRequestResponse(_message.Message):
     def __init__(self, record: _Optional[_Union[DecisionRecord, _Mapping]] = ..., sentences: _Optional[_Iterable[str]] = ...) -> None: ...
 
 class DecisionRecord(_message.Message):
-    __slots__ = ("request_id", "tenant", "model", "version", "version_reason", "arrived_at", "deadline", "units", "rows", "queued_ahead", "attempts", "outcome", "timings", "message", "key_id", "priority", "lane", "weight", "split_point", "shares", "queued_units_ahead", "executing_ahead", "drain", "inflight_requests", "retry_after")
+    __slots__ = ("request_id", "tenant", "model", "version", "version_reason", "arrived_at", "deadline", "units", "rows", "queued_ahead", "attempts", "outcome", "timings", "message", "key_id", "priority", "lane", "weight", "split_point", "shares", "queued_units_ahead", "executing_ahead", "drain", "inflight_requests", "retry_after", "admission")
     REQUEST_ID_FIELD_NUMBER: _ClassVar[int]
     TENANT_FIELD_NUMBER: _ClassVar[int]
     MODEL_FIELD_NUMBER: _ClassVar[int]
@@ -854,6 +895,7 @@ class DecisionRecord(_message.Message):
     DRAIN_FIELD_NUMBER: _ClassVar[int]
     INFLIGHT_REQUESTS_FIELD_NUMBER: _ClassVar[int]
     RETRY_AFTER_FIELD_NUMBER: _ClassVar[int]
+    ADMISSION_FIELD_NUMBER: _ClassVar[int]
     request_id: str
     tenant: str
     model: str
@@ -879,10 +921,29 @@ class DecisionRecord(_message.Message):
     drain: _duration_pb2.Duration
     inflight_requests: int
     retry_after: _duration_pb2.Duration
-    def __init__(self, request_id: _Optional[str] = ..., tenant: _Optional[str] = ..., model: _Optional[str] = ..., version: _Optional[str] = ..., version_reason: _Optional[str] = ..., arrived_at: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., deadline: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ..., units: _Optional[int] = ..., rows: _Optional[int] = ..., queued_ahead: _Optional[int] = ..., attempts: _Optional[_Iterable[_Union[AttemptRecord, _Mapping]]] = ..., outcome: _Optional[str] = ..., timings: _Optional[_Union[_inference_pb2.Timings, _Mapping]] = ..., message: _Optional[str] = ..., key_id: _Optional[str] = ..., priority: _Optional[_Union[_types_pb2.Priority, str]] = ..., lane: _Optional[_Union[_types_pb2.Lane, str]] = ..., weight: _Optional[float] = ..., split_point: _Optional[float] = ..., shares: _Optional[_Iterable[_Union[VersionShare, _Mapping]]] = ..., queued_units_ahead: _Optional[int] = ..., executing_ahead: _Optional[int] = ..., drain: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ..., inflight_requests: _Optional[int] = ..., retry_after: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ...) -> None: ...
+    admission: AdmissionRecord
+    def __init__(self, request_id: _Optional[str] = ..., tenant: _Optional[str] = ..., model: _Optional[str] = ..., version: _Optional[str] = ..., version_reason: _Optional[str] = ..., arrived_at: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., deadline: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ..., units: _Optional[int] = ..., rows: _Optional[int] = ..., queued_ahead: _Optional[int] = ..., attempts: _Optional[_Iterable[_Union[AttemptRecord, _Mapping]]] = ..., outcome: _Optional[str] = ..., timings: _Optional[_Union[_inference_pb2.Timings, _Mapping]] = ..., message: _Optional[str] = ..., key_id: _Optional[str] = ..., priority: _Optional[_Union[_types_pb2.Priority, str]] = ..., lane: _Optional[_Union[_types_pb2.Lane, str]] = ..., weight: _Optional[float] = ..., split_point: _Optional[float] = ..., shares: _Optional[_Iterable[_Union[VersionShare, _Mapping]]] = ..., queued_units_ahead: _Optional[int] = ..., executing_ahead: _Optional[int] = ..., drain: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ..., inflight_requests: _Optional[int] = ..., retry_after: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ..., admission: _Optional[_Union[AdmissionRecord, _Mapping]] = ...) -> None: ...
+
+class AdmissionRecord(_message.Message):
+    __slots__ = ("limit", "inflight", "reserved", "tenant_units", "tenant_queued", "share_ratio", "weight_part")
+    LIMIT_FIELD_NUMBER: _ClassVar[int]
+    INFLIGHT_FIELD_NUMBER: _ClassVar[int]
+    RESERVED_FIELD_NUMBER: _ClassVar[int]
+    TENANT_UNITS_FIELD_NUMBER: _ClassVar[int]
+    TENANT_QUEUED_FIELD_NUMBER: _ClassVar[int]
+    SHARE_RATIO_FIELD_NUMBER: _ClassVar[int]
+    WEIGHT_PART_FIELD_NUMBER: _ClassVar[int]
+    limit: int
+    inflight: int
+    reserved: int
+    tenant_units: float
+    tenant_queued: int
+    share_ratio: float
+    weight_part: float
+    def __init__(self, limit: _Optional[int] = ..., inflight: _Optional[int] = ..., reserved: _Optional[int] = ..., tenant_units: _Optional[float] = ..., tenant_queued: _Optional[int] = ..., share_ratio: _Optional[float] = ..., weight_part: _Optional[float] = ...) -> None: ...
 
 class AttemptRecord(_message.Message):
-    __slots__ = ("replica", "batch", "device", "outcome", "queued", "slack", "execution", "message", "companion_ids", "score", "other_replica", "other_score")
+    __slots__ = ("replica", "batch", "device", "outcome", "queued", "slack", "execution", "message", "companion_ids", "score", "other_replica", "other_score", "hedge", "pipelined")
     REPLICA_FIELD_NUMBER: _ClassVar[int]
     BATCH_FIELD_NUMBER: _ClassVar[int]
     DEVICE_FIELD_NUMBER: _ClassVar[int]
@@ -895,6 +956,8 @@ class AttemptRecord(_message.Message):
     SCORE_FIELD_NUMBER: _ClassVar[int]
     OTHER_REPLICA_FIELD_NUMBER: _ClassVar[int]
     OTHER_SCORE_FIELD_NUMBER: _ClassVar[int]
+    HEDGE_FIELD_NUMBER: _ClassVar[int]
+    PIPELINED_FIELD_NUMBER: _ClassVar[int]
     replica: str
     batch: _inference_pb2.BatchInfo
     device: _duration_pb2.Duration
@@ -907,7 +970,9 @@ class AttemptRecord(_message.Message):
     score: _duration_pb2.Duration
     other_replica: str
     other_score: _duration_pb2.Duration
-    def __init__(self, replica: _Optional[str] = ..., batch: _Optional[_Union[_inference_pb2.BatchInfo, _Mapping]] = ..., device: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ..., outcome: _Optional[str] = ..., queued: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ..., slack: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ..., execution: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ..., message: _Optional[str] = ..., companion_ids: _Optional[_Iterable[str]] = ..., score: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ..., other_replica: _Optional[str] = ..., other_score: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ...) -> None: ...
+    hedge: bool
+    pipelined: bool
+    def __init__(self, replica: _Optional[str] = ..., batch: _Optional[_Union[_inference_pb2.BatchInfo, _Mapping]] = ..., device: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ..., outcome: _Optional[str] = ..., queued: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ..., slack: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ..., execution: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ..., message: _Optional[str] = ..., companion_ids: _Optional[_Iterable[str]] = ..., score: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ..., other_replica: _Optional[str] = ..., other_score: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ..., hedge: _Optional[bool] = ..., pipelined: _Optional[bool] = ...) -> None: ...
 
 class SetLogLevelRequest(_message.Message):
     __slots__ = ("level", "logger")

@@ -78,16 +78,18 @@ class HostedModel(_message.Message):
     def __init__(self, handle: _Optional[int] = ..., card: _Optional[_Union[_types_pb2.ModelCard, _Mapping]] = ...) -> None: ...
 
 class ExecuteBatch(_message.Message):
-    __slots__ = ("batch_id", "model_handle", "items", "predicted_device_ns")
+    __slots__ = ("batch_id", "model_handle", "items", "predicted_device_ns", "pipelined")
     BATCH_ID_FIELD_NUMBER: _ClassVar[int]
     MODEL_HANDLE_FIELD_NUMBER: _ClassVar[int]
     ITEMS_FIELD_NUMBER: _ClassVar[int]
     PREDICTED_DEVICE_NS_FIELD_NUMBER: _ClassVar[int]
+    PIPELINED_FIELD_NUMBER: _ClassVar[int]
     batch_id: int
     model_handle: int
     items: _containers.RepeatedCompositeFieldContainer[BatchItem]
     predicted_device_ns: int
-    def __init__(self, batch_id: _Optional[int] = ..., model_handle: _Optional[int] = ..., items: _Optional[_Iterable[_Union[BatchItem, _Mapping]]] = ..., predicted_device_ns: _Optional[int] = ...) -> None: ...
+    pipelined: bool
+    def __init__(self, batch_id: _Optional[int] = ..., model_handle: _Optional[int] = ..., items: _Optional[_Iterable[_Union[BatchItem, _Mapping]]] = ..., predicted_device_ns: _Optional[int] = ..., pipelined: _Optional[bool] = ...) -> None: ...
 
 class BatchItem(_message.Message):
     __slots__ = ("item_id", "remaining_ns", "input", "max_output_units", "sampling", "traceparent", "request_id")

@@ -55,7 +55,7 @@ class Device:
     @property
     def free_slots(self) -> int:
         """Batches it would take now."""
-        return 0 if self.draining else self._max_batches - self.num_batches
+        return 0 if self.draining else max(0, self._max_batches - self.num_batches)
 
     def count_units(self) -> int:
         """Work units in hand, as the runtimes count them."""
@@ -65,8 +65,12 @@ class Device:
         return sum(batch.count_units() for batch in batches)
 
     def submit(self, batch: PendingBatch) -> None:
-        """Executes a batch once those before it have ended; answers busy if it has no room."""
-        if self.free_slots <= 0:
+        """Executes a batch once those before it have ended; answers busy if it has no room.
+
+        One batch that was sent to follow its gateway's last one has room beyond the others'.
+        """
+        may_follow = batch.message.pipelined and self.num_batches <= self._max_batches
+        if self.draining or not (self.free_slots > 0 or may_follow):
             batch.answer_busy(self.retry_after_ns(), self.draining)
             return
         self._waiting.append(batch)

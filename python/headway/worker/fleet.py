@@ -39,6 +39,7 @@ class Membership:
         heartbeat: Callable[[], fleet_pb2.HeartbeatRequest],
         clock: Clock,
         rng: _core.Rng,
+        open_channel: Callable[[str], channels.aio.Channel] = channels.open_channel,
     ) -> None:
         """Begins nothing; `run` does.
 
@@ -49,6 +50,8 @@ class Membership:
           clock: for intervals and backoff.
           rng: jitter of the backoff, so that workers that lost a gateway together do not return
             together.
+          open_channel: opens a channel to `address`; asked again after each loss, so that a
+            renewed certificate is shown.
         """
         self.address = address
         self.joined = False
@@ -62,7 +65,8 @@ class Membership:
         self._last_trouble = ""
         self._changed = asyncio.Event()
         self._told = asyncio.Event()
-        self._channel = channels.insecure_channel(address)
+        self._open_channel = open_channel
+        self._channel = open_channel(address)
         self._stub = fleet_pb2_grpc.FleetServiceStub(self._channel)
 
     async def run(self) -> None:
@@ -84,6 +88,7 @@ class Membership:
             self._told.set()
             await self._clock.sleep(self._backoff_ns // 2 + self._rng.below(self._backoff_ns))
             self._backoff_ns = min(2 * self._backoff_ns, LONGEST_BACKOFF_NS)
+            await self._reconnect()
 
     async def announce(self) -> None:
         """Sends a heartbeat now; returns once the gateway has heard how the worker is.
@@ -106,6 +111,11 @@ class Membership:
     async def close(self) -> None:
         """Closes the connection."""
         await self._channel.close(None)
+
+    async def _reconnect(self) -> None:
+        old, self._channel = self._channel, self._open_channel(self.address)
+        self._stub = fleet_pb2_grpc.FleetServiceStub(self._channel)
+        await old.close(None)
 
     async def _hold_lease(self) -> None:
         lease = await self._stub.Register(self._registration(), timeout=REGISTER_SECONDS)

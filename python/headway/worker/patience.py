@@ -27,3 +27,5 @@ async def within(clock: Clock, duration_ns: int, awaitable: Awaitable[T]) -> T:
         if not work.done():
             work.cancel()
             await asyncio.wait((work,))
+            if not work.cancelled():
+                work.exception()  # a gathering that is cancelled ends so; nobody else looks at it

@@ -4,6 +4,7 @@ import asyncio
 from collections.abc import AsyncIterator
 from typing import Any
 
+from headway.rpc.tls import FleetName
 from headway.v1 import worker_pb2, worker_pb2_grpc
 from headway.worker.session import GatewaySession
 from headway.worker.sessions import Sessions
@@ -14,13 +15,16 @@ SERVICE = worker_pb2.DESCRIPTOR.services_by_name["WorkerService"].full_name
 class WorkerServicer(worker_pb2_grpc.WorkerServiceServicer):
     """Moves messages between streams and sessions."""
 
-    def __init__(self, sessions: Sessions) -> None:
+    def __init__(self, sessions: Sessions, fleet_name: FleetName) -> None:
+        """`fleet_name`: what a gateway's certificate must carry, if anything."""
         self._sessions = sessions
+        self._fleet_name = fleet_name
 
     async def Session(
         self, requests: AsyncIterator[worker_pb2.SessionRequest], context: Any
     ) -> None:
         """Serves one gateway until either side ends it."""
+        self._fleet_name.check(context)
         session = self._sessions.open()
         reader = asyncio.ensure_future(_read(requests, session))
         try:

@@ -7,6 +7,7 @@ from collections import deque
 from headway.clock import Clock
 from headway.errors import InvalidRequest, Unauthenticated
 from headway.v1 import worker_pb2
+from headway.worker import sizes
 from headway.worker.batch import HostedModel, PendingBatch
 from headway.worker.device import Device
 from headway.worker.generator import HostedGenerator
@@ -127,6 +128,8 @@ class GatewaySession:
         worker_id: str,
         instance_id: str,
         fleet_token: str | None,
+        max_message_bytes: int = sizes.UNBOUNDED,
+        max_batch_bytes: int = sizes.UNBOUNDED,
     ) -> None:
         self.outbox = Outbox()
         self.gateway_id = ""
@@ -136,6 +139,8 @@ class GatewaySession:
         self._worker_id = worker_id
         self._instance_id = instance_id
         self._fleet_token = fleet_token
+        self._max_message_bytes = max_message_bytes
+        self._max_batch_bytes = max_batch_bytes
         self.greeted = False
         self.opened_at = clock.now_ns()
         self._turned_away = False
@@ -302,6 +307,12 @@ class GatewaySession:
             self._turned_away = not response.busy.draining and batch_id in self._batches
         else:
             batch_id = response.result.batch_id
+            if response.ByteSize() > min(self._max_message_bytes, self._max_batch_bytes):
+                sizes.bound(
+                    response.result,
+                    max_message_bytes=self._max_message_bytes,
+                    max_batch_bytes=self._max_batch_bytes,
+                )
         self._batches.pop(batch_id, None)
         stream = self._streams.pop(batch_id, None)
         if stream is not None:

@@ -57,6 +57,8 @@ class Sessions:
             worker_id=self._settings.worker_id,
             instance_id=self._instance_id,
             fleet_token=token.get_secret_value() if token else None,
+            max_message_bytes=self._settings.max_message_bytes,
+            max_batch_bytes=self._settings.max_batch_bytes,
         )
         self._open.append(session)
         return session

@@ -5,14 +5,16 @@ from typing import Annotated, Literal, Self
 
 from pydantic import BaseModel, ConfigDict, Field, SecretStr, model_validator
 
+from headway.exposure import LOOPBACK_HOSTS
+from headway.limits import ConnectionLimits
 from headway.naming import Name
 from headway.runtimes.generative_settings import GenerativeSettings
 from headway.runtimes.settings import OnnxRuntimeSettings, RuntimeSettings
+from headway.tls.settings import WorkerTlsSettings
 
 MIB = 1 << 20
 
 HostPort = Annotated[str, Field(pattern=r"^(\[[0-9a-fA-F:.]+\]|[^\s:\[\]]+):[0-9]{1,5}$")]
-LOOPBACK_HOSTS = frozenset({"127.0.0.1", "::1", "localhost"})
 WILDCARD_HOSTS = frozenset({"", "0.0.0.0", "::"})
 
 
@@ -106,7 +108,12 @@ class WorkerSettings(_Settings):
     fleet_token: SecretStr | None = Field(
         default=None,
         description="Secret that workers show to register and gateways show to workers. Required "
-        "unless `host` is loopback or insecure_no_auth is set.",
+        "unless `host` is loopback, certificates prove who is a gateway (tls.fleet_name), or "
+        "insecure_no_auth is set.",
+    )
+    tls: WorkerTlsSettings | None = Field(
+        default=None,
+        description="Certificates. Default: none, all ports and gateways are plaintext.",
     )
     insecure_no_auth: bool = Field(
         default=False,
@@ -141,8 +148,18 @@ class WorkerSettings(_Settings):
         default=64 * MIB,
         ge=1024,
         le=2_000_000_000,
-        description="Largest message taken or sent, in bytes. 64 MiB holds a batch of images; "
-        "gRPC's own default of 4 MiB does not.",
+        description="Largest output of one request, in bytes; what is larger fails with a reason. "
+        "Default 64 MiB: what gateways send to callers.",
+    )
+    max_batch_bytes: int = Field(
+        default=512 * MIB,
+        ge=1024,
+        le=2_000_000_000,
+        description="Largest batch taken from a gateway, and largest answer to one, in bytes. At "
+        "least the gateways' max_message_bytes; 512 MiB: eight of their largest requests.",
+    )
+    limits: ConnectionLimits = Field(
+        default=ConnectionLimits(), description="Bounds of connections to the worker's port."
     )
     labels: dict[Name, Annotated[str, Field(max_length=64)]] = Field(
         default_factory=dict,
@@ -215,9 +232,12 @@ class WorkerSettings(_Settings):
     def _closed_by_default(self) -> Self:
         if self.host in LOOPBACK_HOSTS or self.insecure_no_auth or self.fleet_token is not None:
             return self
+        if self.tls is not None and self.tls.proves_gateways:
+            return self
         raise ValueError(
             f"host is {self.host}, which others reach, and fleet_token is not set; set fleet_token "
-            "to the gateways' (HEADWAY_WORKER__FLEET_TOKEN), or insecure_no_auth for a trial"
+            'to the gateways\' (HEADWAY_WORKER__FLEET_TOKEN), or tls.fleet_name with "worker" in '
+            "tls.client_certs, or insecure_no_auth for a trial"
         )
 
     @model_validator(mode="after")

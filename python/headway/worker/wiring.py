@@ -4,16 +4,23 @@ import asyncio
 import contextlib
 import logging
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
+from typing import Any
 
 from prometheus_client import CollectorRegistry
 
 from headway.address_file import remove_address_file, write_address_file
-from headway.clock import Clock
+from headway.clock import Clock, wall_ns
+from headway.exposure import OpenPort, exposures
 from headway.rng import SeedTree, fresh_root
+from headway.rpc.channels import Connect, open_channel
+from headway.rpc.decoding import Lenient
 from headway.rpc.interceptors import Caller, guard
 from headway.rpc.server import Health, add_standard_services, bind, make_server
+from headway.rpc.tls import ProcessTls
 from headway.runtimes.generative_settings import GenerativeSettings
 from headway.telemetry.http import HttpServer
+from headway.telemetry.tls import TlsMetrics
 from headway.telemetry.worker import WorkerGauges, WorkerMetrics
 from headway.v1 import worker_pb2_grpc
 from headway.worker.batch import HostedModel
@@ -30,8 +37,6 @@ from headway.worker.state import WorkerState
 _log = logging.getLogger(__name__)
 
 NS_PER_S = 1_000_000_000
-# Sessions, health watches and operators' calls on one connection.
-MAX_CONCURRENT_STREAMS = 1_024
 # Streams have ended by themselves when the server stops; what is left are health watches.
 STOP_GRACE_SECONDS = 0.5
 # Longest wait until all gateways have heard that the worker drains; they find out anyhow.
@@ -41,8 +46,21 @@ ANNOUNCE_NS = NS_PER_S // 2
 class Worker:
     """One worker process, from `start` to `drain`."""
 
-    def __init__(self, settings: WorkerSettings, *, clock: Clock, seeds: SeedTree) -> None:
-        """Needs a running event loop; opens nothing yet."""
+    def __init__(
+        self,
+        settings: WorkerSettings,
+        *,
+        clock: Clock,
+        seeds: SeedTree,
+        connect: Connect | None = None,
+        server: Any = None,
+    ) -> None:
+        """Needs a running event loop; opens nothing yet.
+
+        Args:
+          connect: opens channels to gateways; default over sockets.
+          server: carries WorkerService, as a grpc.aio server does; default one on a socket.
+        """
         self._settings = settings
         self._clock = clock
         # By name, so that workers that share a seed do not share their luck.
@@ -59,14 +77,17 @@ class Worker:
         self._sessions = Sessions(settings, self._instance_id, self._device, clock)
         self._state = WorkerState(settings, self._instance_id, self._device)
         self._health = Health()
-        self._server = make_server(
+        self._server = server or make_server(
             "grpcio",
-            max_message_bytes=settings.max_message_bytes,
-            max_concurrent_streams=MAX_CONCURRENT_STREAMS,
+            max_message_bytes=settings.max_batch_bytes,
+            limits=settings.limits,
         )
+        self._tls = ProcessTls(settings.tls, "worker.tls", wall_ns)
         self._metrics = WorkerMetrics(self._gauges)
         registry = CollectorRegistry()
         registry.register(self._metrics)
+        if self._tls.identity is not None:
+            registry.register(TlsMetrics(self._tls.identity))
         self._http = HttpServer(registry=registry, readiness=self._state.readiness)
         self._memberships = [
             Membership(
@@ -75,6 +96,7 @@ class Worker:
                 heartbeat=self._state.heartbeat,
                 clock=clock,
                 rng=self._seeds.stream(f"fleet/{address}"),
+                open_channel=connect or partial(open_channel, tls=self._tls.channel),
             )
             for address in settings.gateways
         ]
@@ -88,6 +110,7 @@ class Worker:
         Raises:
           StartupError: a port is taken, or a model cannot be loaded.
         """
+        self._warn_of_exposure()
         await self._listen()
         await self._load()
         self._set_health(True)
@@ -133,18 +156,28 @@ class Worker:
         if self.addresses and self._settings.address_file is not None:
             remove_address_file(self._settings.address_file, self.addresses)
 
+    def _warn_of_exposure(self) -> None:
+        settings = self._settings
+        encrypted = self._tls.covers("worker")
+        authenticated = not settings.insecure_no_auth
+        port = OpenPort("worker", "worker", settings.host, encrypted, authenticated)
+        for sentence in exposures([port]):
+            _log.warning(sentence)
+
     async def _announce(self) -> None:
         await asyncio.gather(*(membership.announce() for membership in self._memberships))
 
     async def _listen(self) -> None:
         settings = self._settings
-        servicer = WorkerServicer(self._sessions)
+        servicer = WorkerServicer(self._sessions, self._tls.fleet_name)
         # Gateways show who they are in the session's greeting, not in the call's metadata.
         guard(servicer, SERVICE, ["Session"], lambda _metadata, _method: Caller("fleet", 0))
-        worker_pb2_grpc.add_WorkerServiceServicer_to_server(servicer, self._server)
+        worker_pb2_grpc.add_WorkerServiceServicer_to_server(servicer, Lenient(self._server))
         self._health.add_to(self._server)
         add_standard_services(self._server, [SERVICE])
-        bound = bind(self._server, settings.host, settings.port, "worker.port")
+        bound = bind(
+            self._server, settings.host, settings.port, "worker.port", self._tls.server("worker")
+        )
         self.addresses["worker"] = bound
         if settings.address_file is not None:
             # Of an earlier process: nobody shall take its addresses for ours while models load.
@@ -153,7 +186,7 @@ class Worker:
         self._set_health(False)
         await self._server.start()
         if settings.http_port is not None:
-            bound = await self._http.start(settings.http_host, settings.http_port)
+            bound = await self._http.start(settings.http_host, settings.http_port, self._tls.http())
             self.addresses["http"] = bound
 
     async def _load(self) -> None:

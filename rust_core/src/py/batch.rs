@@ -21,6 +21,9 @@ pub struct Batch {
     queued_ns: Vec<i64>,
     slack_ns: Vec<i64>,
     attempts: Vec<u32>,
+    hedge_of: u64,
+    look_at_ns: i64,
+    is_pipelined: bool,
 }
 
 #[pymethods]
@@ -47,6 +50,9 @@ impl From<scheduler::Batch> for Batch {
             queued_ns: batch.queued_ns,
             slack_ns: batch.slack_ns,
             attempts: batch.attempts,
+            hedge_of: batch.hedge_of,
+            look_at_ns: batch.look_at_ns,
+            is_pipelined: batch.is_pipelined,
         }
     }
 }

@@ -1,7 +1,7 @@
 //! The enumerations.
 use pyo3::prelude::*;
 
-use crate::{batch, scheduler};
+use crate::{batch, breaker, scheduler};
 
 /// Why `Scheduler.offer` refused.
 #[pyclass(frozen, eq, hash, module = "headway._core", rename_all = "SCREAMING_SNAKE_CASE")]
@@ -15,6 +15,8 @@ pub enum RefusalReason {
     DeadlineUnreachable = 6,
     DeadlineExpired = 7,
     NoCapacity = 8,
+    LimitReached = 9,
+    TenantQueueFull = 10,
 }
 
 impl From<scheduler::RefusalReason> for RefusalReason {
@@ -29,6 +31,8 @@ impl From<scheduler::RefusalReason> for RefusalReason {
             Core::DeadlineUnreachable => Self::DeadlineUnreachable,
             Core::DeadlineExpired => Self::DeadlineExpired,
             Core::NoCapacity => Self::NoCapacity,
+            Core::LimitReached => Self::LimitReached,
+            Core::TenantQueueFull => Self::TenantQueueFull,
         }
     }
 }
@@ -121,6 +125,25 @@ impl From<scheduler::Condition> for ReplicaCondition {
             scheduler::Condition::Connecting => Self::Connecting,
             scheduler::Condition::Ready => Self::Ready,
             scheduler::Condition::Draining => Self::Draining,
+        }
+    }
+}
+
+/// What a replica's breaker lets through.
+#[pyclass(frozen, eq, hash, module = "headway._core", rename_all = "SCREAMING_SNAKE_CASE")]
+#[derive(Clone, Copy, PartialEq, Eq, Hash)]
+pub enum BreakerState {
+    Closed = 1,
+    Open = 2,
+    HalfOpen = 3,
+}
+
+impl From<breaker::BreakerState> for BreakerState {
+    fn from(state: breaker::BreakerState) -> Self {
+        match state {
+            breaker::BreakerState::Closed => Self::Closed,
+            breaker::BreakerState::Open => Self::Open,
+            breaker::BreakerState::HalfOpen => Self::HalfOpen,
         }
     }
 }

@@ -39,7 +39,7 @@ mod core {
     #[pymodule_export]
     use super::engine::{Step, StepGraph, StepPause, StepPrices, StepReason, StepScheduler};
     #[pymodule_export]
-    use super::enums::{BatchOutcome, BatchReason, RefusalReason, ReplicaCondition};
+    use super::enums::{BatchOutcome, BatchReason, BreakerState, RefusalReason, ReplicaCondition};
     #[pymodule_export]
     use super::ewma::PeakEwma;
     #[pymodule_export]
@@ -57,7 +57,7 @@ mod core {
     #[pymodule_export]
     use super::trace::Trace;
     #[pymodule_export]
-    use super::verdict::Verdict;
+    use super::verdict::{Admission, Reading, Verdict};
 
     #[pymodule_export]
     #[allow(non_upper_case_globals)] // Python's name

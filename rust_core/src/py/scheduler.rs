@@ -7,14 +7,23 @@ use super::ended::Ended;
 use super::enums::{BatchOutcome, ReplicaCondition};
 use super::lock::Lock;
 use super::stats::{PoolStats, ReplicaStats};
-use super::verdict::Verdict;
+use super::verdict::{Admission, Verdict};
 use crate::cost::Affine;
-use crate::scheduler::{self, Offer, ReplicaLimits, Report};
+use crate::limiter::LimiterSettings;
+use crate::scheduler::{self, AdmissionSettings, Offer, ReplicaLimits, Report, Resilience};
+use crate::tenants::TenantTerms;
 
 /// A ticket or a verdict.
 #[derive(IntoPyObject)]
 enum Answer {
     Ticket(u64),
+    Verdict(Verdict),
+}
+
+/// An admission or a verdict.
+#[derive(IntoPyObject)]
+enum Decision {
+    Admission(Admission),
     Verdict(Verdict),
 }
 
@@ -26,29 +35,110 @@ pub struct Scheduler(Lock<scheduler::Scheduler>);
 impl Scheduler {
     #[new]
     #[pyo3(
-        signature = (*, seed, max_live = Int(65_536), max_attempts = Int(3)),
-        text_signature = "(*, seed, max_live=65536, max_attempts=3)"
+        signature = (
+            *, seed, max_live = Int(65_536), max_attempts = Int(3), max_tenants = Int(1_048_576)
+        ),
+        text_signature = "(*, seed, max_live=65536, max_attempts=3, max_tenants=1048576)"
     )]
-    fn new(seed: Word, max_live: Int, max_attempts: Int) -> PyResult<Self> {
-        let core = scheduler::Scheduler::new(seed.get("seed")?, max_live.0, max_attempts.0)?;
+    fn new(seed: Word, max_live: Int, max_attempts: Int, max_tenants: Int) -> PyResult<Self> {
+        let seed = seed.get("seed")?;
+        let mut core = scheduler::Scheduler::new(seed, max_live.0, max_attempts.0)?;
+        core.limit_tenants(max_tenants.0)?;
         Ok(Self(Lock::new(core)))
     }
 
-    #[pyo3(signature = (now_ns, *, units_per_s, burst_units))]
-    fn add_tenant(&self, now_ns: Int, units_per_s: Real, burst_units: Real) -> PyResult<i64> {
-        Ok(self.0.hold().add_tenant(now_ns.0, units_per_s.0, burst_units.0)?)
+    #[allow(clippy::too_many_arguments)] // the contract's keywords
+    #[pyo3(
+        signature = (
+            now_ns, *, units_per_s, burst_units, largest_units = None, weight = Real(1.0),
+            max_queued_requests = Int(0), max_queued_units = Int(0)
+        ),
+        text_signature = "($self, now_ns, *, units_per_s, burst_units, largest_units=None, \
+                          weight=1.0, max_queued_requests=0, max_queued_units=0)"
+    )]
+    fn add_tenant(
+        &self,
+        now_ns: Int,
+        units_per_s: Real,
+        burst_units: Real,
+        largest_units: Option<Real>,
+        weight: Real,
+        max_queued_requests: Int,
+        max_queued_units: Int,
+    ) -> PyResult<i64> {
+        let terms = TenantTerms {
+            largest_units: largest_units.unwrap_or(burst_units).0,
+            weight: weight.0,
+            max_queued_requests: bound("max_queued_requests", max_queued_requests)?,
+            max_queued_units: bound("max_queued_units", max_queued_units)?,
+            ..TenantTerms::quota(units_per_s.0, burst_units.0)
+        };
+        Ok(self.0.hold().register_tenant(now_ns.0, terms)?)
     }
 
-    #[pyo3(signature = (now_ns, tenant, *, units_per_s, burst_units))]
+    #[allow(clippy::too_many_arguments)] // the contract's keywords
+    #[pyo3(
+        signature = (
+            now_ns, tenant, *, units_per_s, burst_units, largest_units = None,
+            weight = Real(1.0), max_queued_requests = Int(0), max_queued_units = Int(0)
+        ),
+        text_signature = "($self, now_ns, tenant, *, units_per_s, burst_units, \
+                          largest_units=None, weight=1.0, max_queued_requests=0, \
+                          max_queued_units=0)"
+    )]
     fn set_tenant_quota(
         &self,
         now_ns: Int,
         tenant: Int,
         units_per_s: Real,
         burst_units: Real,
+        largest_units: Option<Real>,
+        weight: Real,
+        max_queued_requests: Int,
+        max_queued_units: Int,
     ) -> PyResult<()> {
-        let mut core = self.0.hold();
-        Ok(core.set_tenant_quota(now_ns.0, tenant.0, units_per_s.0, burst_units.0)?)
+        let terms = TenantTerms {
+            largest_units: largest_units.unwrap_or(burst_units).0,
+            weight: weight.0,
+            max_queued_requests: bound("max_queued_requests", max_queued_requests)?,
+            max_queued_units: bound("max_queued_units", max_queued_units)?,
+            ..TenantTerms::quota(units_per_s.0, burst_units.0)
+        };
+        Ok(self.0.hold().set_tenant(now_ns.0, tenant.0, terms)?)
+    }
+
+    #[pyo3(signature = (*, memory_ns))]
+    fn set_fair_share(&self, memory_ns: Int) -> PyResult<()> {
+        Ok(self.0.hold().set_fair_share(memory_ns.0)?)
+    }
+
+    #[pyo3(signature = (
+        pool, *, limit_initial, limit_min, limit_max, reserved_critical = Real(0.0),
+        reserved_standard = Real(0.0)
+    ), text_signature = "($self, pool, *, limit_initial, limit_min, limit_max, \
+                         reserved_critical=0.0, reserved_standard=0.0)")]
+    fn set_admission(
+        &self,
+        pool: Int,
+        limit_initial: Int,
+        limit_min: Int,
+        limit_max: Int,
+        reserved_critical: Real,
+        reserved_standard: Real,
+    ) -> PyResult<()> {
+        let settings = AdmissionSettings {
+            limit: LimiterSettings { initial: limit_initial.0, min: limit_min.0, max: limit_max.0 },
+            reserved: [reserved_critical.0, reserved_standard.0],
+        };
+        Ok(self.0.hold().set_admission(pool.0, &settings)?)
+    }
+
+    fn num_tenants(&self) -> (usize, usize) {
+        self.0.hold().num_tenants()
+    }
+
+    fn settle_charge(&self, now_ns: Int, tenant: Int, taken: Int, used: Int) -> PyResult<()> {
+        Ok(self.0.hold().settle_charge(now_ns.0, tenant.0, taken.0, used.0)?)
     }
 
     fn charge(&self, now_ns: Int, tenant: Int, units: Int) -> PyResult<i64> {
@@ -114,6 +204,30 @@ impl Scheduler {
             0.0,
         )?;
         Ok(self.0.hold().set_policy(pool.0, &settings)?)
+    }
+
+    #[pyo3(
+        signature = (
+            *, max_ejected_share = Real(0.5), retry_share = Real(0.1), hedge_share = Real(0.0),
+            pipelined = false
+        ),
+        text_signature = "($self, *, max_ejected_share=0.5, retry_share=0.1, hedge_share=0.0, \
+                          pipelined=False)"
+    )]
+    fn set_resilience(
+        &self,
+        max_ejected_share: Real,
+        retry_share: Real,
+        hedge_share: Real,
+        pipelined: bool,
+    ) -> PyResult<()> {
+        let settings = Resilience {
+            max_ejected_share: max_ejected_share.0,
+            retry_share: retry_share.0,
+            hedge_share: hedge_share.0,
+            is_pipelined: pipelined,
+        };
+        Ok(self.0.hold().set_resilience(&settings)?)
     }
 
     fn remove_pool(&self, now_ns: Int, pool: Int) -> PyResult<Vec<u64>> {
@@ -194,6 +308,39 @@ impl Scheduler {
         })
     }
 
+    #[allow(clippy::too_many_arguments)] // one crossing of the border a request
+    fn admit(
+        &self,
+        now_ns: Int,
+        tenant: Int,
+        model: Int,
+        pool: Int,
+        key_hash: Word,
+        units: Int,
+        rows: Int,
+        deadline_ns: Int,
+        priority: Int,
+        lane: Int,
+        weight: Real,
+    ) -> PyResult<Decision> {
+        let offer = Offer {
+            tenant: tenant.0,
+            model: model.0,
+            pool: pool.0,
+            key_hash: key_hash.get("key_hash")?,
+            units: units.0,
+            rows: rows.0,
+            deadline_ns: deadline_ns.0,
+            priority: priority.0,
+            lane: lane.0,
+            weight: weight.0,
+        };
+        Ok(match self.0.hold().admit(now_ns.0, &offer)? {
+            Ok(admission) => Decision::Admission(admission.into()),
+            Err(verdict) => Decision::Verdict(verdict.into()),
+        })
+    }
+
     fn pool_of(&self, ticket: Int) -> i64 {
         self.0.hold().pool_of(ticket.0)
     }
@@ -206,10 +353,10 @@ impl Scheduler {
     #[pyo3(
         signature = (
             now_ns, batch, outcome, device_ns = Int(0), units = Int(0), retry_after_ns = Int(0),
-            retry = Vec::new(), failed = Int(0)
+            retry = Vec::new(), failed = Int(0), used = Vec::new(), invalid = Int(0)
         ),
         text_signature = "($self, now_ns, batch, outcome, device_ns=0, units=0, \
-                          retry_after_ns=0, retry=(), failed=0)"
+                          retry_after_ns=0, retry=(), failed=0, used=(), invalid=0)"
     )]
     fn complete(
         &self,
@@ -221,7 +368,11 @@ impl Scheduler {
         retry_after_ns: Int,
         retry: Vec<Int>,
         failed: Int,
+        used: Vec<(Int, Int)>,
+        invalid: Int,
     ) -> PyResult<Vec<u64>> {
+        let mut used: Vec<(u64, u64)> = used.iter().filter_map(natural).collect();
+        used.sort_unstable();
         let retry: Vec<u64> = retry.iter().filter_map(|t| u64::try_from(t.0).ok()).collect();
         let report = Report {
             outcome: outcome.into(),
@@ -230,6 +381,8 @@ impl Scheduler {
             retry_after_ns: retry_after_ns.0,
             retry: &retry,
             failed: failed.0,
+            used: &used,
+            invalid: invalid.0,
         };
         Ok(self.0.hold().complete(now_ns.0, batch.0, &report)?)
     }
@@ -244,6 +397,10 @@ impl Scheduler {
 
     fn next_event_ns(&self) -> Option<i64> {
         self.0.hold().next_event_ns()
+    }
+
+    fn look_at_ns(&self, pool: Int) -> PyResult<Option<i64>> {
+        Ok(self.0.hold().look_at_ns(pool.0)?)
     }
 
     fn drain_ns(&self, pool: Int) -> PyResult<i64> {
@@ -274,4 +431,16 @@ fn limits(outstanding: Int, requests: Int, rows: Int, units: Int) -> ReplicaLimi
         max_rows: rows.0,
         max_units: units.0,
     }
+}
+
+/// A bound on what a tenant has queued; 0 for none.
+fn bound(name: &'static str, value: Int) -> PyResult<u64> {
+    let most = crate::check::MAX_NS;
+    let value = crate::check::count(name, value.0, 0, most, "from 0 (no bound) to 2**62")?;
+    Ok(if value == 0 { u64::MAX } else { value })
+}
+
+/// A ticket and its units; None where one is negative.
+fn natural(pair: &(Int, Int)) -> Option<(u64, u64)> {
+    Some((u64::try_from(pair.0 .0).ok()?, u64::try_from(pair.1 .0).ok()?))
 }

@@ -1,7 +1,7 @@
 //! Pools and replicas at a glance.
 use pyo3::prelude::*;
 
-use super::enums::ReplicaCondition;
+use super::enums::{BreakerState, ReplicaCondition};
 use crate::scheduler;
 
 /// A pool at a glance.
@@ -20,6 +20,15 @@ pub struct PoolStats {
     cost_observations: u64,
     drain_ns: i64,
     quantum_ns: i64,
+    ejected_replicas: u64,
+    retry_tokens: f64,
+    retries_refused: u64,
+    hedges_sent: u64,
+    hedges_won: u64,
+    limit: u64,
+    limit_gradient: f64,
+    inflight: (u64, u64, u64),
+    displaced: (u64, u64, u64),
 }
 
 impl From<scheduler::PoolStats> for PoolStats {
@@ -38,6 +47,15 @@ impl From<scheduler::PoolStats> for PoolStats {
             cost_observations: stats.cost_observations,
             drain_ns: stats.drain_ns,
             quantum_ns: stats.quantum_ns,
+            ejected_replicas: stats.ejected_replicas,
+            retry_tokens: stats.retry_tokens,
+            retries_refused: stats.retries_refused,
+            hedges_sent: stats.hedges_sent,
+            hedges_won: stats.hedges_won,
+            limit: stats.limit,
+            limit_gradient: stats.limit_gradient,
+            inflight: stats.inflight.into(),
+            displaced: stats.displaced.into(),
         }
     }
 }
@@ -53,6 +71,11 @@ pub struct ReplicaStats {
     completed_batches: u64,
     failed_batches: u64,
     busy_answers: u64,
+    breaker: BreakerState,
+    open_until_ns: i64,
+    recent_outcomes: u32,
+    recent_failures: u32,
+    handoff_ns: i64,
 }
 
 impl From<scheduler::ReplicaStats> for ReplicaStats {
@@ -66,6 +89,11 @@ impl From<scheduler::ReplicaStats> for ReplicaStats {
             completed_batches: stats.completed_batches,
             failed_batches: stats.failed_batches,
             busy_answers: stats.busy_answers,
+            breaker: stats.breaker.into(),
+            open_until_ns: stats.open_until_ns,
+            recent_outcomes: stats.recent_outcomes,
+            recent_failures: stats.recent_failures,
+            handoff_ns: stats.handoff_ns,
         }
     }
 }

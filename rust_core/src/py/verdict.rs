@@ -1,4 +1,4 @@
-//! A refusal.
+//! What `Scheduler.admit` answers.
 use pyo3::prelude::*;
 
 use super::enums::RefusalReason;
@@ -12,6 +12,62 @@ pub struct Verdict {
     retry_after_ns: i64,
     needed: i64,
     available: i64,
+    reading: Reading,
+}
+
+/// What admission saw of the pool and the tenant, the request itself not counted.
+#[pyclass(frozen, get_all, module = "headway._core")]
+#[derive(Clone)]
+pub struct Reading {
+    limit: u64,
+    inflight: u64,
+    reserved: u64,
+    tenant_units: f64,
+    tenant_queued: u64,
+    share_ratio: f64,
+    weight_part: f64,
+    queued_requests: u64,
+    queued_units: u64,
+    executing_requests: u64,
+    drain_ns: i64,
+}
+
+/// A request that was taken in.
+#[pyclass(frozen, get_all, module = "headway._core")]
+pub struct Admission {
+    ticket: u64,
+    pool: u64,
+    displaced: Vec<u64>,
+    reading: Reading,
+}
+
+impl From<scheduler::Reading> for Reading {
+    fn from(reading: scheduler::Reading) -> Self {
+        Self {
+            limit: reading.limit,
+            inflight: reading.inflight,
+            reserved: reading.reserved,
+            tenant_units: reading.tenant_units,
+            tenant_queued: reading.tenant_queued,
+            share_ratio: reading.share_ratio,
+            weight_part: reading.weight_part,
+            queued_requests: reading.queued_requests,
+            queued_units: reading.queued_units,
+            executing_requests: reading.executing_requests,
+            drain_ns: reading.drain_ns,
+        }
+    }
+}
+
+impl From<scheduler::Admission> for Admission {
+    fn from(admission: scheduler::Admission) -> Self {
+        Self {
+            ticket: admission.ticket,
+            pool: admission.pool,
+            displaced: admission.displaced,
+            reading: admission.reading.into(),
+        }
+    }
 }
 
 impl From<scheduler::Verdict> for Verdict {
@@ -22,6 +78,7 @@ impl From<scheduler::Verdict> for Verdict {
             retry_after_ns: verdict.retry_after_ns,
             needed: verdict.needed,
             available: verdict.available,
+            reading: verdict.reading.into(),
         }
     }
 }

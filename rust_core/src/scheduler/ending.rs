@@ -60,28 +60,43 @@ impl Scheduler {
                 if let Some(pool) = self.pool_mut(request.pool) {
                     pool.executing_requests -= 1;
                 }
+                let mut twin = None;
                 if let Some(dispatch) = self.dispatches.get_mut(&batch) {
                     dispatch.live -= 1;
                     ended.replica = signed(dispatch.replica);
+                    twin = dispatch.twin;
+                }
+                if let Some(copy) = twin.and_then(|twin| self.dispatches.get_mut(&twin)) {
+                    copy.live -= 1;
                 }
             }
         }
+        self.close_cases(&request.cases);
+        self.settle(&request);
         Some(ended)
     }
 
-    /// Puts an executing request back at its place. False if there is no time left for it.
+    /// True if an executing request could still be served in time.
+    pub(super) fn has_time(&self, now_ns: i64, slot: u32) -> bool {
+        let Some(request) = self.live.at(slot) else { return false };
+        let Some(pool) = self.pools.slot(request.pool).and_then(|slot| self.pools.at(slot)) else {
+            return false;
+        };
+        let fastest = pool.fastest().and_then(|replica| self.replicas.at(replica));
+        let alone_ns = fastest.map_or(0, |replica| pool.alone_ns(request.item.units, replica));
+        now_ns.saturating_add(alone_ns.max(1)) <= request.item.deadline_ns
+    }
+
+    /// Puts an executing request back at its place. False if its pool is gone.
     pub(super) fn requeue(&mut self, now_ns: i64, slot: u32) -> bool {
         let Some(request) = self.live.at_mut(slot) else { return false };
         let Some(pool_slot) = self.pools.slot(request.pool) else { return false };
         let Some(pool) = self.pools.at_mut(pool_slot) else { return false };
-        let fastest = pool.fastest().and_then(|replica| self.replicas.at(replica));
-        let alone_ns = fastest.map_or(0, |replica| pool.alone_ns(request.item.units, replica));
-        if now_ns.saturating_add(alone_ns.max(1)) > request.item.deadline_ns {
-            return false;
-        }
         request.state = State::Queued;
         pool.executing_requests -= 1;
         pool.enqueue(now_ns, slot, &request.item);
+        let (tenant, units) = (request.charge.tenant, request.item.units);
+        self.count_queued(tenant, units);
         true
     }
 }

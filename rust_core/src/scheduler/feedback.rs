@@ -1,9 +1,10 @@
 //! What is learned when a batch ends, and what becomes of its members.
+use crate::breaker::BreakerState;
 use crate::check::{MAX_NS, MAX_UNITS};
 use crate::error::CoreError;
 
 use super::types::{BatchOutcome, Report};
-use super::{Dispatch, Scheduler};
+use super::{Dispatch, Scheduler, State};
 
 impl Scheduler {
     /// Feeds back how a batch ended and frees its slot; returns the tickets that ended without
@@ -19,36 +20,107 @@ impl Scheduler {
     ) -> Result<Vec<u64>, CoreError> {
         let now_ns = self.advance(now_ns)?;
         let id = u64::try_from(batch).unwrap_or(0);
+        self.forget_due(id);
         let Some(dispatch) = self.dispatches.remove(&id) else { return Ok(Vec::new()) };
+        if let Some(twin) = dispatch.twin.and_then(|twin| self.dispatches.get_mut(&twin)) {
+            twin.twin = None;
+        }
+        if !dispatch.is_hedge {
+            self.learn_congestion(now_ns, &dispatch, report);
+        }
         if let Some(pool) = self.pool_mut(dispatch.pool) {
             pool.executing_batches -= 1;
             if report.outcome != BatchOutcome::Busy {
                 pool.last_run_ns = Some(now_ns);
             }
         }
-        self.settle_replica(now_ns, id, &dispatch, report);
+        let tally = self.tally(id, &dispatch, report);
+        self.settle_hedge(now_ns, &dispatch, measured(report.device_ns, MAX_NS), tally.well);
+        self.settle_replica(now_ns, id, &dispatch, report, &tally);
         Ok(self.settle_members(now_ns, &dispatch, report))
     }
 
-    fn settle_replica(&mut self, now_ns: i64, id: u64, dispatch: &Dispatch, report: &Report<'_>) {
+    /// Counts by whose doing each member ended. A failed batch is one failure for now; what
+    /// becomes of its members tells the rest.
+    fn tally(&mut self, id: u64, dispatch: &Dispatch, report: &Report<'_>) -> Tally {
+        match report.outcome {
+            BatchOutcome::Busy => Tally::default(),
+            BatchOutcome::Failed | BatchOutcome::Lost => {
+                Tally { failed: self.open_case(id, dispatch), ..Tally::default() }
+            }
+            BatchOutcome::Ok => {
+                let missing = self.note_missing(dispatch, report.retry);
+                let answered = count(dispatch.live).saturating_sub(missing);
+                let clamp = |n: i64| u32::try_from(n.max(0)).unwrap_or(0).min(answered);
+                let (failed, invalid) = (clamp(report.failed), clamp(report.invalid));
+                let well = answered.saturating_sub(failed).saturating_sub(invalid);
+                Tally { well, failed: failed + missing, invalid }
+            }
+        }
+    }
+
+    /// Notes who left a live member out; returns how many.
+    fn note_missing(&mut self, dispatch: &Dispatch, retry: &[u64]) -> u32 {
+        let mut missing = 0;
+        for &ticket in retry {
+            let slot = self.live.slot(ticket).filter(|_| dispatch.members.contains(&ticket));
+            if let Some(request) = slot.and_then(|slot| self.live.at_mut(slot)) {
+                request.failed_on = dispatch.replica;
+                missing += 1;
+            }
+        }
+        missing
+    }
+
+    fn settle_replica(
+        &mut self,
+        now_ns: i64,
+        id: u64,
+        dispatch: &Dispatch,
+        report: &Report<'_>,
+        tally: &Tally,
+    ) {
+        if let Some(pool) = self.pool_mut(dispatch.pool) {
+            pool.outcomes.push(tally.failed, true);
+            pool.outcomes.push(tally.well, false);
+        }
         let Some(slot) = self.replicas.slot(dispatch.replica) else { return };
         let Some(replica) = self.replicas.at_mut(slot) else { return };
+        let began_ns = dispatch.at_ns.max(replica.ended_at_ns);
         replica.end(now_ns, id, dispatch.predicted_ns);
+        let was_closed = replica.breaker.state() == BreakerState::Closed;
+        replica.breaker.settle(now_ns, id, tally.well, tally.failed, &mut self.rng);
+        if !was_closed && replica.breaker.state() == BreakerState::Closed {
+            replica.ramp_from_ns = Some(now_ns);
+        }
         match report.outcome {
-            BatchOutcome::Ok if report.failed <= 0 => {
-                self.learn(now_ns, slot, dispatch, report);
+            BatchOutcome::Failed | BatchOutcome::Lost => replica.fail(),
+            BatchOutcome::Ok if tally.well == 0 && (tally.failed > 0 || report.failed > 0) => {
+                replica.fail();
             }
-            // Some members failed: no sample, since failing is quicker than working.
-            BatchOutcome::Ok if is_below(report.failed, dispatch.members.len()) => replica.answer(),
-            BatchOutcome::Ok | BatchOutcome::Failed | BatchOutcome::Lost => replica.fail(),
+            // Some members failed: no sample, since failing is quicker than working. Of nothing
+            // that was worked on there is nothing to learn either.
+            BatchOutcome::Ok if tally.failed > 0 || tally.is_empty_of_work(report) => {
+                replica.answer();
+            }
+            BatchOutcome::Ok => self.learn(now_ns, slot, began_ns, dispatch, report),
             BatchOutcome::Busy => replica.rest(now_ns, measured(report.retry_after_ns, MAX_NS)),
         }
+        self.judge_breaker(slot);
         self.recount(slot);
     }
 
-    fn learn(&mut self, now_ns: i64, slot: u32, dispatch: &Dispatch, report: &Report<'_>) {
+    fn learn(
+        &mut self,
+        now_ns: i64,
+        slot: u32,
+        began_ns: i64,
+        dispatch: &Dispatch,
+        report: &Report<'_>,
+    ) {
         let Some(replica) = self.replicas.at_mut(slot) else { return };
-        let latency_ns = now_ns.saturating_sub(dispatch.at_ns);
+        // Waiting for the replica's last batch says nothing of this one.
+        let latency_ns = now_ns.saturating_sub(began_ns);
         let device_ns = measured(report.device_ns, MAX_NS);
         let is_timed = device_ns > 0;
         let handoff_ns = (is_timed && dispatch.to_idle).then(|| latency_ns - device_ns);
@@ -82,6 +154,7 @@ impl Scheduler {
             retry.extend_from_slice(report.retry);
             retry.sort_unstable();
         }
+        let twin = dispatch.twin.filter(|twin| self.dispatches.contains_key(twin));
         let mut without_answer = Vec::new();
         for &ticket in &dispatch.members {
             // A member that is live is executing here: only `complete` moves it elsewhere.
@@ -89,13 +162,29 @@ impl Scheduler {
             let is_answered =
                 report.outcome == BatchOutcome::Ok && retry.binary_search(&ticket).is_err();
             if is_answered {
-                self.finish(slot);
+                self.credit(slot);
+                self.note_used(slot, dispatch, report);
+                self.end_member(slot, twin);
+            } else if let Some(batch) = twin {
+                // The other copy goes on, and this one's end is not the request's.
+                if let Some(request) = self.live.at_mut(slot) {
+                    request.state = State::Executing { batch };
+                }
             } else if !self.try_again(now_ns, slot, dispatch, report.outcome) {
+                self.note_unused(slot);
                 self.finish(slot);
                 without_answer.push(ticket);
             }
         }
         without_answer
+    }
+
+    /// Ends a member of a batch that is no longer in the books, but whose copy may be.
+    fn end_member(&mut self, slot: u32, twin: Option<u64>) {
+        if let (Some(batch), Some(request)) = (twin, self.live.at_mut(slot)) {
+            request.state = State::Executing { batch };
+        }
+        self.finish(slot);
     }
 
     /// Queues a member again if it has an attempt and the time left.
@@ -123,12 +212,38 @@ impl Scheduler {
             };
             request.item.max_companions = request.item.max_companions.min(companions);
         }
-        self.requeue(now_ns, slot)
+        let is_free = outcome == BatchOutcome::Busy;
+        self.has_time(now_ns, slot)
+            && (is_free || self.may_retry(now_ns, dispatch))
+            && self.requeue(now_ns, slot)
+    }
+
+    /// Takes a retry from the budget. Telling a poison member from its companions is not counted
+    /// as long as the pool as a whole works: it is bounded by the attempts.
+    fn may_retry(&mut self, now_ns: i64, dispatch: &Dispatch) -> bool {
+        let Some(pool) = self.pool_mut(dispatch.pool) else { return false };
+        let is_isolation = dispatch.members.len() > 1 && !pool.outcomes.is_bad();
+        is_isolation || pool.retries.spend(now_ns)
     }
 }
 
-fn is_below(failed: i64, members: usize) -> bool {
-    usize::try_from(failed).is_ok_and(|failed| failed < members)
+/// Members of a batch by how they ended, as far as its replica is concerned.
+#[derive(Debug, Default)]
+struct Tally {
+    well: u32,
+    failed: u32,
+    invalid: u32,
+}
+
+impl Tally {
+    /// True for an answer to a batch of which nothing was executed.
+    fn is_empty_of_work(&self, report: &Report<'_>) -> bool {
+        self.well == 0 && self.failed == 0 && (self.invalid > 0 || report.device_ns <= 0)
+    }
+}
+
+fn count(members: usize) -> u32 {
+    u32::try_from(members).unwrap_or(u32::MAX)
 }
 
 /// A measurement that came from a worker: 0 unless within range.

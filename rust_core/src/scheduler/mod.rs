@@ -3,35 +3,47 @@
 //! Every request is in exactly one place: queued in its pool, or executing in one batch. All ways
 //! to end it go through `Scheduler::finish`, so it ends once, and every count returns to zero.
 mod admission;
+mod blame;
 mod dispatch;
+mod displace;
 mod ending;
 mod envelope;
 mod feedback;
+mod hedging;
 mod pool;
 mod quota;
 mod reads;
 mod registry;
 mod replica;
+mod resilience;
 mod speed;
+mod tenancy;
 mod types;
+mod wake;
 
 use std::collections::BTreeMap;
 
 use crate::batch::Item;
-use crate::bucket::TokenBucket;
 use crate::check;
 use crate::deadline::DeadlineHeap;
 use crate::error::CoreError;
 use crate::rng::Rng;
 use crate::slab::{Slab, MAX_SLOTS};
+use crate::tenants::TenantTable;
 
+use blame::Case;
 use pool::Pool;
 use replica::{Replica, Share};
+use tenancy::Charge;
 
+pub use resilience::Resilience;
 pub use types::{
-    Batch, BatchOutcome, Condition, Ended, Offer, PoolStats, RefusalReason, ReplicaLimits,
-    ReplicaStats, Report, Verdict,
+    Admission, AdmissionSettings, Batch, BatchOutcome, Condition, Ended, Offer, PoolStats, Reading,
+    RefusalReason, ReplicaLimits, ReplicaStats, Report, Verdict,
 };
+
+/// Tenants with a state of their own, unless `limit_tenants` says otherwise: about 200 MB at most.
+const DEFAULT_MAX_TENANTS: usize = 1 << 20;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum State {
@@ -45,6 +57,11 @@ struct Request {
     item: Item,
     state: State,
     attempts: u32,
+    /// Key of the replica that failed it last; `u64::MAX` for none.
+    failed_on: u64,
+    /// Failed batches it was in, whose blame is open.
+    cases: Vec<u64>,
+    charge: Charge,
 }
 
 #[derive(Debug)]
@@ -57,8 +74,17 @@ struct Dispatch {
     live: usize,
     units: u64,
     predicted_ns: i64,
+    /// From dispatch to answer, as planned: the wait behind other batches, device and handoff.
+    planned_ns: i64,
     /// True if the replica had nothing else in hand, so that the wait was all handoff.
     to_idle: bool,
+    /// When the device should have begun it, handoff included.
+    ready_ns: i64,
+    /// The batch whose copy this is, or that is a copy of this, while both are executing.
+    twin: Option<u64>,
+    is_hedge: bool,
+    /// When it is late enough for a copy.
+    hedge_at_ns: Option<i64>,
 }
 
 #[derive(Debug)]
@@ -76,13 +102,16 @@ pub struct Scheduler {
     now_ns: i64,
     rng: Rng,
     max_attempts: u32,
-    tenants: Vec<TokenBucket>,
+    tenants: TenantTable,
     models: Vec<Model>,
     pools: Slab<Pool>,
     replicas: Slab<Replica>,
     live: Slab<Request>,
     deadlines: DeadlineHeap,
     dispatches: BTreeMap<u64, Dispatch>,
+    /// By failed batch.
+    cases: BTreeMap<u64, Case>,
+    resilience: Resilience,
     next_batch: u64,
     next_order: u64,
     chosen: Vec<u32>,
@@ -101,13 +130,15 @@ impl Scheduler {
             now_ns: i64::MIN,
             rng: Rng::new(seed),
             max_attempts: u32::try_from(max_attempts).unwrap_or(u32::MAX),
-            tenants: Vec::new(),
+            tenants: TenantTable::new(DEFAULT_MAX_TENANTS),
             models: Vec::new(),
             pools: Slab::new(MAX_SLOTS, 0),
             replicas: Slab::new(MAX_SLOTS, 0),
             live: Slab::new(usize::try_from(max_live).unwrap_or(MAX_SLOTS), 1),
             deadlines: DeadlineHeap::new(),
             dispatches: BTreeMap::new(),
+            cases: BTreeMap::new(),
+            resilience: Resilience::default(),
             next_batch: 1,
             next_order: 0,
             chosen: Vec::new(),
@@ -123,6 +154,13 @@ impl Scheduler {
 
     fn pool_slot(&self, handle: i64) -> Result<u32, CoreError> {
         slot_of(&self.pools, "pool", handle)
+    }
+
+    fn tenant_slot(&self, handle: i64) -> Result<u32, CoreError> {
+        u64::try_from(handle)
+            .ok()
+            .and_then(|key| self.tenants.slot(key))
+            .ok_or(CoreError::UnknownHandle { kind: "tenant", handle })
     }
 
     fn replica_slot(&self, handle: i64) -> Result<u32, CoreError> {

@@ -2,14 +2,20 @@
 use std::collections::BTreeSet;
 
 use crate::batch::{default_policy, BatchPolicy, Fleet, Item, Outlook, Site};
+use crate::breaker::{BreakerState, Outcomes};
 use crate::check::to_ns;
 use crate::cost::{Affine, CostModel};
+use crate::hedge::HedgeBook;
+use crate::limiter::GradientLimiter;
 use crate::p2c::EligibleIndex;
+use crate::retry::RetryBudget;
 use crate::tree::OrderTree;
 
+use super::displace::Displaceable;
 use super::envelope::Envelope;
 use super::replica::{Replica, Share};
 use super::speed::STEPS;
+use super::tenancy::Classes;
 
 /// Share of batches that stay within the device time by which deadlines are judged.
 ///
@@ -48,6 +54,11 @@ pub(super) struct Pool {
     pub queued: Backlog,
     pub executing_batches: u64,
     pub executing_requests: u64,
+    pub limiter: Option<GradientLimiter>,
+    /// Parts of the limit kept for critical and standard requests.
+    pub reserved: [f64; 2],
+    pub classes: Classes,
+    pub displaceable: Displaceable,
     pub num_replicas: usize,
     pub eligible: EligibleIndex,
     /// Eligible replicas by speed.
@@ -55,6 +66,20 @@ pub(super) struct Pool {
     /// Replicas that are or will be able to take batches, by speed.
     capacity_speeds: BTreeSet<(u32, u32)>,
     pub resting: BTreeSet<(i64, u32)>,
+    /// Replicas shut out, by when that ends.
+    pub open: BTreeSet<(i64, u32)>,
+    /// Replicas that wait for a probe.
+    pub probing: BTreeSet<u32>,
+    /// Replicas that may, or may no longer, be given their next batch while executing, by when.
+    pub pipes: BTreeSet<(i64, u32)>,
+    /// Ready replicas that are shut out or on probation.
+    pub num_ejected: u64,
+    /// How the last executions ended, over all replicas.
+    pub outcomes: Outcomes,
+    pub retries: RetryBudget,
+    pub hedges: HedgeBook,
+    /// Batches by when they are late enough for a copy.
+    pub hedge_due: BTreeSet<(i64, u64)>,
     latencies: OrderTree<(u64, u32), ()>,
     pub envelope: Envelope,
     pub ready_replicas: u64,
@@ -79,11 +104,23 @@ impl Pool {
             queued: Backlog::default(),
             executing_batches: 0,
             executing_requests: 0,
+            limiter: None,
+            reserved: [0.0; 2],
+            classes: Classes::default(),
+            displaceable: Displaceable::default(),
             num_replicas: 0,
             eligible: EligibleIndex::new(),
             eligible_speeds: BTreeSet::new(),
             capacity_speeds: BTreeSet::new(),
             resting: BTreeSet::new(),
+            open: BTreeSet::new(),
+            probing: BTreeSet::new(),
+            pipes: BTreeSet::new(),
+            num_ejected: 0,
+            outcomes: Outcomes::default(),
+            retries: RetryBudget::default(),
+            hedges: HedgeBook::default(),
+            hedge_due: BTreeSet::new(),
             latencies: OrderTree::new(),
             envelope: Envelope::default(),
             ready_replicas: 0,
@@ -135,7 +172,20 @@ impl Pool {
         }
         if new.ready {
             self.ready_replicas += 1;
-            self.ready_speed_steps += u64::from(new.speed_steps);
+            if new.ejected {
+                self.num_ejected += 1;
+            } else {
+                self.ready_speed_steps += u64::from(new.speed_steps);
+            }
+        }
+        if let Some(until_ns) = new.open_until_ns {
+            self.open.insert((until_ns, slot));
+        }
+        if new.probing {
+            self.probing.insert(slot);
+        }
+        if let Some(at_ns) = new.pipe_turns_at_ns {
+            self.pipes.insert((at_ns, slot));
         }
         if new.is_eligible() {
             self.eligible.insert(slot);
@@ -199,7 +249,20 @@ impl Pool {
         self.eligible_speeds.remove(&(old.speed_steps, slot));
         if old.ready {
             self.ready_replicas -= 1;
-            self.ready_speed_steps -= u64::from(old.speed_steps);
+            if old.ejected {
+                self.num_ejected -= 1;
+            } else {
+                self.ready_speed_steps -= u64::from(old.speed_steps);
+            }
+        }
+        if let Some(until_ns) = old.open_until_ns {
+            self.open.remove(&(until_ns, slot));
+        }
+        if old.probing {
+            self.probing.remove(&slot);
+        }
+        if let Some(at_ns) = old.pipe_turns_at_ns {
+            self.pipes.remove(&(at_ns, slot));
         }
         self.free_slots -= old.free_slots;
         if let Some(until_ns) = old.resting_until_ns {
@@ -217,6 +280,11 @@ impl Pool {
     /// True if a replica is or will be able to take batches.
     pub(super) fn has_capacity(&self) -> bool {
         !self.capacity_speeds.is_empty()
+    }
+
+    /// When a replica is about to be free; None with nothing queued for it.
+    pub(super) fn next_pipe_ns(&self) -> Option<i64> {
+        self.pipes.first().filter(|_| self.queued.requests > 0).map(|pipe| pipe.0)
     }
 
     /// The fastest replica that is or will be able to take batches.
@@ -246,10 +314,15 @@ impl Pool {
     pub(super) fn site(&self, now_ns: i64, replica: &Replica) -> Site {
         let speed = replica.speed.value();
         let unit_ratio = self.unit_ratio.unwrap_or(1.0);
+        let mut limits = replica.limits;
+        if replica.breaker.state() == BreakerState::HalfOpen {
+            // A probe risks one request, not a batch of them.
+            limits.requests = 1;
+        }
         Site {
             now_ns,
-            ready_ns: replica.busy_until_ns.max(now_ns).saturating_add(replica.handoff_ns),
-            limits: replica.limits,
+            ready_ns: replica.ready_ns(now_ns),
+            limits,
             expected: self.cost.expected().scaled(1.0 / speed, unit_ratio),
             judged: self.cost.cautious(JUDGED_QUANTILE).scaled(1.0 / speed, unit_ratio),
             speed,

@@ -1,5 +1,5 @@
 //! Quotas of work that does not pass through the queues: outputs that are streamed.
-use crate::bucket::{Quota, TokenBucket};
+use crate::bucket::Quota;
 use crate::check;
 use crate::error::CoreError;
 
@@ -13,11 +13,34 @@ impl Scheduler {
     /// An unknown tenant, or units out of range.
     pub fn charge(&mut self, now_ns: i64, tenant: i64, units: i64) -> Result<i64, CoreError> {
         let (now_ns, units) = (self.advance(now_ns)?, count(units)?);
-        Ok(match self.bucket(tenant)?.take(now_ns, units) {
-            Quota::Enough => 0,
-            Quota::After(wait_ns) => wait_ns,
-            Quota::Never => -1,
+        let slot = self.tenant_slot(tenant)?;
+        self.tenants.touch(now_ns, slot);
+        let taken = self.tenants.at_mut(slot).map(|tenant| tenant.bucket.take(now_ns, units));
+        Ok(match taken {
+            Some(Quota::After(wait_ns)) => wait_ns,
+            Some(Quota::Never) => -1,
+            Some(Quota::Enough) | None => 0,
         })
+    }
+
+    /// Replaces a charge of `taken` units by the `used` ones, which may leave a debt. A tenant that
+    /// was forgotten since had a full bucket, and there is nothing to settle.
+    ///
+    /// # Errors
+    /// Units out of range.
+    pub fn settle_charge(
+        &mut self,
+        now_ns: i64,
+        tenant: i64,
+        taken: i64,
+        used: i64,
+    ) -> Result<(), CoreError> {
+        let (now_ns, taken, used) = (self.advance(now_ns)?, count(taken)?, count(used)?);
+        let slot = u64::try_from(tenant).ok().and_then(|key| self.tenants.slot(key));
+        if let Some(tenant) = slot.and_then(|slot| self.tenants.at_mut(slot)) {
+            tenant.bucket.settle(now_ns, taken, used);
+        }
+        Ok(())
     }
 
     /// Gives back what was charged and not used.
@@ -26,13 +49,11 @@ impl Scheduler {
     /// An unknown tenant, or units out of range.
     pub fn refund(&mut self, now_ns: i64, tenant: i64, units: i64) -> Result<(), CoreError> {
         let (now_ns, units) = (self.advance(now_ns)?, count(units)?);
-        self.bucket(tenant)?.put_back(now_ns, units);
+        let slot = self.tenant_slot(tenant)?;
+        if let Some(tenant) = self.tenants.at_mut(slot) {
+            tenant.bucket.put_back(now_ns, units);
+        }
         Ok(())
-    }
-
-    fn bucket(&mut self, tenant: i64) -> Result<&mut TokenBucket, CoreError> {
-        let bucket = usize::try_from(tenant).ok().and_then(|index| self.tenants.get_mut(index));
-        bucket.ok_or(CoreError::UnknownHandle { kind: "tenant", handle: tenant })
     }
 }
 

@@ -1,6 +1,7 @@
 //! Questions that change nothing.
 use crate::check::to_ns;
 use crate::error::CoreError;
+use crate::limiter::GradientLimiter;
 
 use super::pool::{Pool, PROBE_INTERVAL_NS};
 use super::replica::Replica;
@@ -34,11 +35,24 @@ impl Scheduler {
         let deadline = self.deadlines.peek().map(|due| due.0);
         let pools = self.pools.iter().filter(|(_, pool)| pool.queued.requests > 0);
         let hopeless_ns = |pool: &Pool| pool.policy.next_hopeless_ns(self.now_ns);
-        let awaited =
-            pools.flat_map(|(_, pool)| [rest_ends_ns(pool), probe_due_ns(pool), hopeless_ns(pool)]);
+        let awaited = pools.flat_map(|(_, pool)| {
+            let opens_ns = pool.open.first().map(|open| open.0);
+            [rest_ends_ns(pool), opens_ns, probe_due_ns(pool), hopeless_ns(pool)]
+        });
+        let looks = self.pools.iter().flat_map(|(_, pool)| looks_ns(pool, self.now_ns));
+        let awaited = awaited.chain(looks);
         // What is not in the future was possible already at the last call.
         let awaited = awaited.flatten().filter(|&at_ns| at_ns > self.now_ns).min();
         deadline.into_iter().chain(awaited).min()
+    }
+
+    /// When `form_batch` should be asked again for what is queued; None if another call must come
+    /// first. O(log n).
+    ///
+    /// # Errors
+    /// An unknown pool.
+    pub fn look_at_ns(&self, pool: i64) -> Result<Option<i64>, CoreError> {
+        Ok(self.pool_at(pool)?.next_pipe_ns())
     }
 
     /// Time in which the fleet would serve all that is queued and executing in a pool.
@@ -70,6 +84,15 @@ impl Scheduler {
             cost_observations: pool.cost.observations(),
             drain_ns: pool.drain_ns(self.now_ns),
             quantum_ns: pool.policy.quantum_ns(),
+            ejected_replicas: pool.num_ejected,
+            retry_tokens: pool.retries.tokens(),
+            retries_refused: pool.retries.refused(),
+            hedges_sent: pool.hedges.counts().0,
+            hedges_won: pool.hedges.counts().1,
+            limit: pool.limiter.as_ref().map_or(0, GradientLimiter::limit),
+            limit_gradient: pool.limiter.as_ref().map_or(1.0, GradientLimiter::gradient),
+            inflight: pool.classes.inflight,
+            displaced: pool.classes.displaced,
         })
     }
 
@@ -90,6 +113,11 @@ impl Scheduler {
             completed_batches: replica.completed_batches,
             failed_batches: replica.failed_batches,
             busy_answers: replica.busy_answers,
+            breaker: replica.breaker.state(),
+            open_until_ns: replica.breaker.open_until_ns().unwrap_or(0),
+            recent_outcomes: replica.breaker.outcomes().len(),
+            recent_failures: replica.breaker.outcomes().failures(),
+            handoff_ns: replica.handoff_ns,
         })
     }
 
@@ -106,6 +134,13 @@ impl Scheduler {
         let unknown = CoreError::UnknownHandle { kind: "pool", handle: pool };
         self.pools.at(self.pool_slot(pool)?).ok_or(unknown)
     }
+}
+
+/// When a replica is about to be free, and when the next batch is late enough for a copy.
+fn looks_ns(pool: &Pool, now_ns: i64) -> [Option<i64>; 2] {
+    let pipe_ns = pool.next_pipe_ns();
+    let late_ns = pool.hedge_due.range((now_ns.saturating_add(1), 0)..).next().map(|due| due.0);
+    [pipe_ns, late_ns]
 }
 
 fn rest_ends_ns(pool: &Pool) -> Option<i64> {

@@ -1,53 +1,112 @@
 //! Registration: rare calls that change what there is.
 use crate::batching::settings::PolicySettings;
-use crate::bucket::TokenBucket;
 use crate::check;
 use crate::cost::Affine;
 use crate::error::CoreError;
+use crate::limiter::GradientLimiter;
+use crate::slab::MAX_SLOTS;
+use crate::tenants::{TenantTable, TenantTerms};
 
 use super::pool::Pool;
 use super::replica::Replica;
-use super::types::{Condition, ReplicaLimits};
+use super::types::{AdmissionSettings, Condition, ReplicaLimits};
 use super::{signed, Model, Scheduler};
 
 /// How far the shares of a split may add up beside 1.
 const SHARE_TOLERANCE: f64 = 1e-6;
 
 impl Scheduler {
-    /// Adds a tenant with a full token bucket; `inf` for no limit.
+    /// Adds a tenant with a quota alone; `inf` for no limit.
     ///
     /// # Errors
-    /// A number that is not above 0.
+    /// As `register_tenant`.
     pub fn add_tenant(
         &mut self,
         now_ns: i64,
         units_per_s: f64,
         burst_units: f64,
     ) -> Result<i64, CoreError> {
-        let now_ns = self.advance(now_ns)?;
-        let units_per_s = check::positive("units_per_s", units_per_s)?;
-        let burst_units = check::positive("burst_units", burst_units)?;
-        self.tenants.push(TokenBucket::new(now_ns, units_per_s, burst_units));
-        Ok(signed(self.tenants.len() as u64 - 1))
+        self.register_tenant(now_ns, TenantTerms::quota(units_per_s, burst_units))
     }
 
-    /// Changes a quota; what the bucket holds stays, up to the new burst.
+    /// Adds a tenant with a full token bucket. A full table forgets an idle tenant for it.
     ///
     /// # Errors
-    /// An unknown tenant, or a number that is not above 0.
-    pub fn set_tenant_quota(
+    /// Terms out of range, or a table full of tenants that are not idle.
+    pub fn register_tenant(&mut self, now_ns: i64, terms: TenantTerms) -> Result<i64, CoreError> {
+        let now_ns = self.advance(now_ns)?;
+        let terms = check_terms(terms)?;
+        let expected = "fewer at once: every place is taken by a tenant that is not idle";
+        let key = self.tenants.add(now_ns, terms);
+        key.map(signed).ok_or_else(|| CoreError::argument("tenants", "one more", expected))
+    }
+
+    /// Bounds the tenants that have a state of their own. Before the first one is added.
+    ///
+    /// # Errors
+    /// Out of range, or tenants that are there already.
+    pub fn limit_tenants(&mut self, max_tenants: i64) -> Result<(), CoreError> {
+        let expected = "from 1 to 2**24";
+        let bound = check::count("max_tenants", max_tenants, 1, check::MAX_LIVE, expected)?;
+        if !self.tenants.is_empty() {
+            let expected = "set before the first tenant is added";
+            return Err(CoreError::argument("max_tenants", max_tenants, expected));
+        }
+        self.tenants = TenantTable::new(usize::try_from(bound).unwrap_or(MAX_SLOTS));
+        Ok(())
+    }
+
+    /// Sets how long device time counts toward a tenant's share.
+    ///
+    /// # Errors
+    /// Below 1 ns or above 2^62.
+    pub fn set_fair_share(&mut self, memory_ns: i64) -> Result<(), CoreError> {
+        let memory_ns = check::duration("memory_ns", memory_ns, 1)?;
+        self.tenants.set_memory(memory_ns as f64);
+        Ok(())
+    }
+
+    /// Sets how many requests a pool may have in hand; the limit learned so far stays.
+    ///
+    /// # Errors
+    /// An unknown pool or a setting out of range.
+    pub fn set_admission(
+        &mut self,
+        pool: i64,
+        settings: &AdmissionSettings,
+    ) -> Result<(), CoreError> {
+        let slot = self.pool_slot(pool)?;
+        settings.check()?;
+        if let Some(pool) = self.pools.at_mut(slot) {
+            pool.reserved = settings.reserved;
+            match &mut pool.limiter {
+                Some(limiter) => limiter.configure(&settings.limit),
+                none => *none = Some(GradientLimiter::new(&settings.limit)),
+            }
+        }
+        Ok(())
+    }
+
+    /// Tenants that have a state of their own, and those that asked for something of late.
+    #[must_use]
+    pub fn num_tenants(&self) -> (usize, usize) {
+        (self.tenants.len(), self.tenants.num_active())
+    }
+
+    /// Changes what a tenant may have; what its bucket holds stays, up to the new burst.
+    ///
+    /// # Errors
+    /// An unknown tenant, or terms out of range.
+    pub fn set_tenant(
         &mut self,
         now_ns: i64,
         tenant: i64,
-        units_per_s: f64,
-        burst_units: f64,
+        terms: TenantTerms,
     ) -> Result<(), CoreError> {
         let now_ns = self.advance(now_ns)?;
-        let units_per_s = check::positive("units_per_s", units_per_s)?;
-        let burst_units = check::positive("burst_units", burst_units)?;
-        let bucket = usize::try_from(tenant).ok().and_then(|index| self.tenants.get_mut(index));
-        let bucket = bucket.ok_or(CoreError::UnknownHandle { kind: "tenant", handle: tenant })?;
-        bucket.set_quota(now_ns, units_per_s, burst_units);
+        let terms = check_terms(terms)?;
+        let slot = self.tenant_slot(tenant)?;
+        self.tenants.set_terms(now_ns, slot, terms);
         Ok(())
     }
 
@@ -155,7 +214,8 @@ impl Scheduler {
         let now_ns = self.advance(now_ns)?;
         let pool_slot = self.pool_slot(pool)?;
         let (max_outstanding, limits) = limits.check()?;
-        let replica = Replica::new(now_ns, pool.unsigned_abs(), max_outstanding, limits);
+        let mut replica = Replica::new(now_ns, pool.unsigned_abs(), max_outstanding, limits);
+        replica.is_pipelined = self.resilience.is_pipelined;
         let expected = "one of at most 2**24";
         let key = self.replicas.insert(replica);
         let key = key.ok_or_else(|| CoreError::argument("replica", "one more", expected))?;
@@ -195,9 +255,15 @@ impl Scheduler {
         replica: i64,
         condition: Condition,
     ) -> Result<(), CoreError> {
-        self.advance(now_ns)?;
+        let now_ns = self.advance(now_ns)?;
         let slot = self.replica_slot(replica)?;
         if let Some(replica) = self.replicas.at_mut(slot) {
+            let pool = self.pools.slot(replica.pool).and_then(|slot| self.pools.at(slot));
+            let is_busy = pool.is_some_and(|p| p.last_run_ns.is_some() && p.ready_replicas > 0);
+            let joins = condition == Condition::Ready && replica.condition != Condition::Ready;
+            if joins {
+                replica.ramp_from_ns = is_busy.then_some(now_ns);
+            }
             replica.condition = condition;
         }
         self.recount(slot);
@@ -213,4 +279,18 @@ impl Scheduler {
         let slot = self.replica_slot(replica)?;
         Ok(self.uncount(slot).map_or_else(Vec::new, |replica| replica.outstanding))
     }
+}
+
+/// Largest weight of a tenant, and the least.
+const WEIGHTS: std::ops::RangeInclusive<f64> = 1e-6..=1e6;
+
+fn check_terms(mut terms: TenantTerms) -> Result<TenantTerms, CoreError> {
+    check::positive("units_per_s", terms.units_per_s)?;
+    check::positive("burst_units", terms.burst_units)?;
+    check::positive("largest_units", terms.largest_units)?;
+    if !WEIGHTS.contains(&terms.weight) {
+        return Err(CoreError::argument("weight", terms.weight, "from 1e-6 to 1e6"));
+    }
+    terms.largest_units = terms.largest_units.max(terms.burst_units);
+    Ok(terms)
 }

@@ -1,5 +1,6 @@
 //! One replica: what it has in hand and what is known of it.
 use crate::batch::Limits;
+use crate::breaker::{Breaker, BreakerState};
 use crate::ewma::PeakEwma;
 use crate::median::RecentMedian;
 
@@ -16,6 +17,22 @@ const MAX_REST_NS: i64 = 10_000_000_000;
 /// Failures in a row that still worsen the score: at most 2^6 times.
 const MAX_PENALTY_RUN: u32 = 6;
 
+/// A replica that joins a busy fleet, or returns to it, reaches its full share in so long.
+const RAMP_NS: i64 = 3_000_000_000;
+/// Its share at first.
+const FIRST_SHARE: f64 = 0.1;
+
+/// Where a replica is in the execution of its only batch.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Pipe {
+    /// Far from the predicted end: what waits at the worker cannot be chosen anew.
+    Early,
+    /// About to end: the next batch may leave.
+    Open,
+    /// Over its time: it may be stalled, and nothing should wait behind it.
+    Late,
+}
+
 /// What a pool counts of a replica; the pool's totals change only by differences of these.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
 pub(super) struct Share {
@@ -27,6 +44,13 @@ pub(super) struct Share {
     pub speed_steps: u32,
     pub latency_ns: Option<u64>,
     pub working_until_ns: Option<i64>,
+    /// Ready, but shut out by its breaker, or on probation.
+    pub ejected: bool,
+    pub open_until_ns: Option<i64>,
+    /// Waits for a probe.
+    pub probing: bool,
+    /// While it executes its only batch, when it may or may no longer be given the next.
+    pub pipe_turns_at_ns: Option<i64>,
 }
 
 impl Share {
@@ -49,6 +73,17 @@ pub(super) struct Replica {
     /// When it should have finished them.
     pub busy_until_ns: i64,
     pub resting_until_ns: Option<i64>,
+    pub breaker: Breaker,
+    /// Since when its share rises; None once it has all of it.
+    pub ramp_from_ns: Option<i64>,
+    /// Whether it may be given its next batch before this one has ended.
+    pub is_pipelined: bool,
+    /// Whether the time for that has come.
+    pub pipe: Pipe,
+    /// How long before its end the next one should leave.
+    pub lead_ns: i64,
+    /// When its last batch ended.
+    pub ended_at_ns: i64,
     pub latency: PeakEwma,
     pub speed: Speed,
     handoff: RecentMedian,
@@ -73,6 +108,12 @@ impl Replica {
             pending_ns: 0,
             busy_until_ns: now_ns,
             resting_until_ns: None,
+            breaker: Breaker::default(),
+            ramp_from_ns: None,
+            is_pipelined: false,
+            pipe: Pipe::Early,
+            lead_ns: 0,
+            ended_at_ns: now_ns,
             latency: PeakEwma::new(now_ns, LATENCY_DECAY_NS),
             speed: Speed::default(),
             handoff: RecentMedian::new(),
@@ -90,8 +131,27 @@ impl Replica {
     #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)] // latencies are in [0, 2^63)
     pub(super) fn share(&self) -> Share {
         let ready = self.condition == Condition::Ready;
-        let free = self.max_outstanding.saturating_sub(self.outstanding.len() as u64);
-        let open = ready && self.resting_until_ns.is_none();
+        let state = self.breaker.state();
+        let open = ready && self.resting_until_ns.is_none() && self.breaker.lets_through();
+        let one_slot = state == BreakerState::HalfOpen;
+        let most = if one_slot { 1 } else { self.max_outstanding };
+        let mut free = most.saturating_sub(self.outstanding.len() as u64);
+        // What waits at the worker cannot be chosen anew, so the second batch leaves late; and not
+        // before it is known what it would save.
+        let may_pipe = open
+            && !one_slot
+            && self.is_pipelined
+            && self.max_outstanding == 1
+            && self.handoff_ns > 0
+            && self.outstanding.len() == 1;
+        if may_pipe && self.pipe == Pipe::Open {
+            free = 1;
+        }
+        let pipe_turns_at_ns = match self.pipe {
+            Pipe::Early => Some(self.busy_until_ns.saturating_sub(self.lead_ns)),
+            Pipe::Open => Some(self.busy_until_ns.saturating_add(self.lead_ns)),
+            Pipe::Late => None,
+        };
         Share {
             capacity: (self.condition != Condition::Draining).then_some(self.limits),
             ready,
@@ -100,6 +160,10 @@ impl Replica {
             speed_steps: self.speed.steps(),
             latency_ns: self.latency.level_ns().map(|level| level as u64),
             working_until_ns: (!self.outstanding.is_empty()).then_some(self.busy_until_ns),
+            ejected: ready && state != BreakerState::Closed,
+            open_until_ns: self.breaker.open_until_ns().filter(|_| ready),
+            probing: one_slot && open && free > 0,
+            pipe_turns_at_ns: pipe_turns_at_ns.filter(|_| may_pipe),
         }
     }
 
@@ -111,16 +175,38 @@ impl Replica {
         latency * (self.outstanding.len() as f64 + 1.0) * penalty
     }
 
+    /// When a batch sent now would begin on the device. Handoff counts where it leaves the device
+    /// idle: a batch that arrives before the last one has ended costs none.
+    pub(super) fn ready_ns(&self, now_ns: i64) -> i64 {
+        self.busy_until_ns.max(now_ns.saturating_add(self.handoff_ns))
+    }
+
+    /// The part of its share that it gets by now; None for all.
+    pub(super) fn rising_share(&self, now_ns: i64) -> Option<f64> {
+        let age_ns = now_ns.saturating_sub(self.ramp_from_ns?).max(0);
+        let share = FIRST_SHARE + (1.0 - FIRST_SHARE) * age_ns as f64 / RAMP_NS as f64;
+        (share < 1.0).then_some(share)
+    }
+
+    /// True if nothing is in its hands and nothing is held against it.
+    pub(super) fn is_spare(&self) -> bool {
+        self.outstanding.is_empty() && self.breaker.state() == BreakerState::Closed
+    }
+
     pub(super) fn begin(&mut self, now_ns: i64, batch: u64, predicted_ns: i64) {
+        self.busy_until_ns = self.ready_ns(now_ns).saturating_add(predicted_ns);
         self.outstanding.push(batch);
         self.pending_ns = self.pending_ns.saturating_add(predicted_ns);
-        self.busy_until_ns = self.busy_until_ns.max(now_ns).saturating_add(predicted_ns);
+        self.pipe = Pipe::Early;
+        self.breaker.begin(batch);
     }
 
     pub(super) fn end(&mut self, now_ns: i64, batch: u64, predicted_ns: i64) {
         self.outstanding.retain(|&id| id != batch);
         self.pending_ns = self.pending_ns.saturating_sub(predicted_ns).max(0);
         self.busy_until_ns = now_ns.saturating_add(self.pending_ns);
+        self.ended_at_ns = now_ns;
+        self.pipe = Pipe::Early;
     }
 
     /// A batch ended well. `handoff_ns` is what it took beyond the device, where that is known.

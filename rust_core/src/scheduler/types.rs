@@ -1,7 +1,9 @@
 //! What goes into the scheduler and what comes out.
 use crate::batch::{BatchReason, Lane, Limits, Priority};
+use crate::breaker::BreakerState;
 use crate::check;
 use crate::error::CoreError;
+use crate::limiter::LimiterSettings;
 
 /// A request at the door, as the caller gave it.
 #[derive(Debug, Clone, Copy)]
@@ -90,10 +92,78 @@ pub enum RefusalReason {
     DeadlineExpired = 7,
     /// No replica is connected or connecting.
     NoCapacity = 8,
+    /// The pool has as many requests in hand as it may, less what is kept for higher classes.
+    LimitReached = 9,
+    /// The tenant has as much queued as it may.
+    TenantQueueFull = 10,
+}
+
+/// What admission saw of a pool and a tenant, this request not yet counted in.
+#[derive(Debug, Clone, Copy, PartialEq, Default)]
+pub struct Reading {
+    /// Requests that the pool may have in hand; 0 for no limit.
+    pub limit: u64,
+    /// Requests that it had in hand.
+    pub inflight: u64,
+    /// Of them, kept free for higher classes.
+    pub reserved: u64,
+    /// Units that the tenant's bucket held; infinite without a quota, negative in debt.
+    pub tenant_units: f64,
+    /// Requests that the tenant had queued.
+    pub tenant_queued: u64,
+    /// The tenant's recent device time over its weighted fair share.
+    pub share_ratio: f64,
+    /// Part of its weight that the request kept: below 1 under overload and beyond the share.
+    pub weight_part: f64,
+    /// Requests queued in the pool.
+    pub queued_requests: u64,
+    /// Their units.
+    pub queued_units: u64,
+    /// Requests executing.
+    pub executing_requests: u64,
+    /// Time in which the fleet would serve all of that, and the request if it was taken in; 0
+    /// where it was refused for another reason than want of room.
+    pub drain_ns: i64,
+}
+
+/// A request that was taken in.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Admission {
+    /// Its name from here on.
+    pub ticket: u64,
+    /// Where it is queued.
+    pub pool: u64,
+    /// Tickets of those that had to leave the queue for it; they have ended.
+    pub displaced: Vec<u64>,
+    /// What admission saw.
+    pub reading: Reading,
+}
+
+/// How many requests a pool may have in hand, and what part of it is kept for whom.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct AdmissionSettings {
+    /// Bounds of the limit.
+    pub limit: LimiterSettings,
+    /// Parts of the limit kept for critical and for standard requests, in [0, 1], sum below 1.
+    pub reserved: [f64; 2],
+}
+
+impl AdmissionSettings {
+    pub(super) fn check(&self) -> Result<(), CoreError> {
+        self.limit.check()?;
+        let [critical, standard] = self.reserved;
+        check::ratio("reserved_critical", critical)?;
+        check::ratio("reserved_standard", standard)?;
+        if critical + standard > 0.95 {
+            let expected = "at most 0.95 together with reserved_critical";
+            return Err(CoreError::argument("reserved_standard", standard, expected));
+        }
+        Ok(())
+    }
 }
 
 /// A refusal and the numbers behind it.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Verdict {
     /// Why.
     pub reason: RefusalReason,
@@ -105,6 +175,8 @@ pub struct Verdict {
     pub needed: i64,
     /// What there was.
     pub available: i64,
+    /// What admission saw.
+    pub reading: Reading,
 }
 
 /// How the execution of a batch ended.
@@ -195,6 +267,12 @@ pub struct Batch {
     pub slack_ns: Vec<i64>,
     /// Executions begun, this one included.
     pub attempts: Vec<u32>,
+    /// The late batch that this is a copy of; 0 for none. Its members go on executing there.
+    pub hedge_of: u64,
+    /// When `form_batch` should be asked again for this batch's sake; 0 for never.
+    pub look_at_ns: i64,
+    /// Whether the replica still executes its last batch; this one waits there.
+    pub is_pipelined: bool,
 }
 
 /// How a batch ended, as the worker told it. Measurements out of range count as 0.
@@ -212,13 +290,26 @@ pub struct Report<'a> {
     pub retry: &'a [u64],
     /// For Ok: members that failed in the runtime.
     pub failed: i64,
+    /// For Ok: members that were not executed, by no fault of the replica.
+    pub invalid: i64,
+    /// For Ok: units used by single members, prompt and output, by rising ticket.
+    pub used: &'a [(u64, u64)],
 }
 
 impl Report<'_> {
     /// An outcome without measurements.
     #[must_use]
     pub fn bare(outcome: BatchOutcome) -> Self {
-        Self { outcome, device_ns: 0, units: 0, retry_after_ns: 0, retry: &[], failed: 0 }
+        Self {
+            outcome,
+            device_ns: 0,
+            units: 0,
+            retry_after_ns: 0,
+            retry: &[],
+            failed: 0,
+            invalid: 0,
+            used: &[],
+        }
     }
 }
 
@@ -262,6 +353,24 @@ pub struct PoolStats {
     pub drain_ns: i64,
     /// Batch-length quantum; 0 for none.
     pub quantum_ns: i64,
+    /// Ready replicas that are shut out or on probation.
+    pub ejected_replicas: u64,
+    /// Retries that the budget still has.
+    pub retry_tokens: f64,
+    /// Retries that it refused.
+    pub retries_refused: u64,
+    /// Second copies sent.
+    pub hedges_sent: u64,
+    /// Second copies that answered first.
+    pub hedges_won: u64,
+    /// Requests that it may have in hand; 0 for no limit.
+    pub limit: u64,
+    /// Factor on the limit: below 1 while unplanned delays grow.
+    pub limit_gradient: f64,
+    /// Requests queued and executing: critical, standard, sheddable.
+    pub inflight: [u64; 3],
+    /// Requests displaced from the queue, likewise.
+    pub displaced: [u64; 3],
 }
 
 /// A replica at a glance.
@@ -283,4 +392,14 @@ pub struct ReplicaStats {
     pub failed_batches: u64,
     /// Busy answers.
     pub busy_answers: u64,
+    /// What its breaker lets through.
+    pub breaker: BreakerState,
+    /// End of its open time; 0 unless open.
+    pub open_until_ns: i64,
+    /// Request outcomes by which it is judged, at most 50.
+    pub recent_outcomes: u32,
+    /// Failures among them.
+    pub recent_failures: u32,
+    /// Median time of an execution beyond the device's, where it was sent to an idle one.
+    pub handoff_ns: i64,
 }

@@ -7,6 +7,7 @@ pub enum Step {
     Wait(i64),
     Offer { pool: i64, units: i64, rows: i64, slack_ms: i64, lane: i64 },
     Form { pool: usize },
+    Look,
     Complete { pick: usize, outcome: u8, retry: u8, failed: i64, device_ms: i64 },
     CompleteTwice { pick: usize },
     Cancel { pick: usize },
@@ -24,6 +25,7 @@ pub fn step() -> impl Strategy<Value = Step> {
             |(pool, units, rows, slack_ms, lane)| Step::Offer { pool, units, rows, slack_ms, lane }
         ),
         8 => (0..2usize).prop_map(|pool| Step::Form { pool }),
+        6 => Just(Step::Look),
         6 => (any::<usize>(), 0..6u8, any::<u8>(), 0..2i64, 0..60i64).prop_map(
             |(pick, outcome, retry, failed, device_ms)| Step::Complete {
                 pick, outcome, retry, failed, device_ms

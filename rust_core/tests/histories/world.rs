@@ -5,7 +5,7 @@ use headway_core::batch::BatchReason;
 use headway_core::cost::Affine;
 use headway_core::error::CoreError;
 use headway_core::scheduler::{
-    Batch, BatchOutcome, Condition, Offer, ReplicaLimits, Report, Scheduler,
+    Batch, BatchOutcome, Condition, Offer, ReplicaLimits, Report, Resilience, Scheduler,
 };
 use proptest::prelude::*;
 
@@ -33,6 +33,10 @@ pub struct World {
     replicas: BTreeMap<i64, (ReplicaLimits, Condition)>,
     pub live: BTreeMap<u64, Known>,
     pub executing: BTreeMap<u64, (i64, Vec<u64>)>,
+    /// Late batches and their copies, both ways.
+    twins: BTreeMap<u64, u64>,
+    /// Copies seen in this history.
+    pub num_copies: usize,
     done: Vec<u64>,
     ended: BTreeSet<u64>,
 }
@@ -56,16 +60,42 @@ impl World {
         let prior = Affine { fixed_ns: 18e6, unit_ns: 22e3 };
         let pools: Vec<i64> = (0..2).filter_map(|_| core.add_pool(40, 8_000, prior).ok()).collect();
         core.set_split(model, &pools, &[0.5, 0.5]).map_err(fail)?;
-        Ok(Self {
+        let settings = Resilience { hedge_share: 1.0, is_pipelined: true, ..Resilience::default() };
+        core.set_resilience(&settings).map_err(fail)?;
+        let mut world = Self {
             core,
             now_ns: 0,
             pools,
             replicas: BTreeMap::new(),
             live: BTreeMap::new(),
             executing: BTreeMap::new(),
+            twins: BTreeMap::new(),
+            num_copies: 0,
             done: Vec::new(),
             ended: BTreeSet::new(),
-        })
+        };
+        world.warm_up()?;
+        Ok(world)
+    }
+
+    /// Serves some batches in each pool, so that it is known what is late.
+    fn warm_up(&mut self) -> Check {
+        for pool in 0..self.pools.len() {
+            let limits =
+                ReplicaLimits { max_outstanding: 1, max_requests: 0, max_rows: 0, max_units: 0 };
+            self.add_replica(pool, limits)?;
+            for units in 0..24 {
+                self.offer(self.pools[pool], 10 + 10 * units, 1, 500, 1)?;
+                self.take(&Step::Form { pool })?;
+                self.now_ns += 19 * MS;
+                let id = nth(&self.executing, 0).unwrap_or(0);
+                let exact_ns = 18 * MS + 22_000 * (10 + 10 * units);
+                let report = Report { device_ns: exact_ns, ..Report::bare(BatchOutcome::Ok) };
+                self.finish_batch(id, &report)?;
+            }
+            self.add_replica(pool, limits)?;
+        }
+        Ok(())
     }
 
     fn end(&mut self, ticket: u64) -> Check {
@@ -87,6 +117,7 @@ impl World {
                     self.check_batch(&batch, pool)?;
                 }
             }
+            Step::Look => self.look()?,
             Step::Complete { pick, outcome, retry, failed, device_ms } => {
                 self.complete(pick, outcome, retry, failed, device_ms)?;
             }
@@ -136,6 +167,20 @@ impl World {
         };
         prop_assert!(pool == -1 || known.pool == pool);
         prop_assert!(self.live.insert(ticket, known).is_none());
+        Ok(())
+    }
+
+    /// What a gateway's timer does: waits for the next event and asks again.
+    fn look(&mut self) -> Check {
+        let earliest = self.live.values().map(|known| known.deadline_ns).min();
+        if let Some(at_ns) = self.core.next_event_ns() {
+            if earliest.is_none_or(|deadline_ns| at_ns < deadline_ns) {
+                self.now_ns = self.now_ns.max(at_ns);
+            }
+        }
+        for pool in 0..self.pools.len() {
+            self.take(&Step::Form { pool })?;
+        }
         Ok(())
     }
 
@@ -227,7 +272,12 @@ impl World {
         prop_assert!(!over(batch.rows, limits.max_rows), "{batch:?}");
         prop_assert!(!over(batch.units, limits.max_units), "{batch:?}");
         let in_hand = self.executing.values().filter(|other| other.0 == replica).count();
-        prop_assert!(in_hand < limits.max_outstanding as usize);
+        // One more than its only slot may be on its way to where it waits.
+        prop_assert!(in_hand < (limits.max_outstanding as usize).max(2));
+        prop_assert_eq!(batch.is_pipelined, in_hand > 0);
+        if batch.hedge_of > 0 {
+            return self.check_copy(batch);
+        }
         let (mut units, mut rows) = (0, 0);
         for (index, ticket) in batch.tickets.iter().enumerate() {
             let Some(known) = self.live.get_mut(ticket) else {
@@ -247,6 +297,22 @@ impl World {
         prop_assert_eq!((units, rows), (batch.units, batch.rows));
         let is_new = self.executing.insert(batch.id, (replica, batch.tickets.clone())).is_none();
         prop_assert!(is_new);
+        Ok(())
+    }
+
+    /// A copy has the live members of the late batch, on another replica that had nothing to do.
+    fn check_copy(&mut self, batch: &Batch) -> Check {
+        let late = self.executing.get(&batch.hedge_of).cloned();
+        let Some((replica, members)) = late else {
+            return Err(TestCaseError::fail(format!("{batch:?} copies nothing")));
+        };
+        prop_assert!(!batch.is_pipelined && replica != batch.replica as i64);
+        let live = members.into_iter().filter(|ticket| self.live.contains_key(ticket));
+        prop_assert_eq!(live.collect::<Vec<_>>(), batch.tickets.clone());
+        prop_assert!(self.twins.insert(batch.id, batch.hedge_of).is_none());
+        prop_assert!(self.twins.insert(batch.hedge_of, batch.id).is_none());
+        self.executing.insert(batch.id, (batch.replica as i64, batch.tickets.clone()));
+        self.num_copies += 1;
         Ok(())
     }
 
@@ -279,12 +345,22 @@ impl World {
         let ended = self.core.complete(self.now_ns, id as i64, report).map_err(fail)?;
         let Some((_, members)) = self.executing.remove(&id) else { return Ok(()) };
         self.done.push(id);
+        let twin = self.twins.remove(&id);
+        if let Some(twin) = twin {
+            self.twins.remove(&twin);
+        }
         for ticket in members {
             let Some(known) = self.live.get_mut(&ticket) else { continue };
-            if known.batch != Some(id) {
+            if known.batch != Some(id) && (twin.is_none() || known.batch != twin) {
                 continue;
             }
             let is_answered = report.outcome == BatchOutcome::Ok && !report.retry.contains(&ticket);
+            if !is_answered && twin.is_some() {
+                // The other copy goes on.
+                prop_assert!(!ended.contains(&ticket));
+                known.batch = twin;
+                continue;
+            }
             if report.outcome == BatchOutcome::Busy {
                 known.attempts -= 1;
             }

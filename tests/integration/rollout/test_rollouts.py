@@ -244,9 +244,11 @@ async def test_shadow_outcomes_are_judged() -> None:
         rollout = await control.start_rollout(MODEL, "v2", settings=QUICK | {"shadow": shadow})
         ended = await until_ended(running, control, rollout.rollout_id)
         assert ended.phase == control_pb2.ROLLOUT_PHASE_PROMOTED
-        first = (await control.verdicts(rollout.rollout_id))[0]
-        assert first.step == -1
-        assert first.canary.requests > 0
+        trail = await control.verdicts(rollout.rollout_id)
+        shadow_trail = [verdict for verdict in trail if verdict.step == -1]
+        assert trail[0].step == -1
+        # An analysis may come before the first copy has ended; the step is not left before.
+        assert shadow_trail[-1].canary.requests >= 5
 
 
 async def test_a_rollout_survives_a_restart_of_the_gateway(tmp_path: Path) -> None:

@@ -40,6 +40,7 @@ DATA: dict[str, list[str]] = {
         "INSERT INTO rollout_states VALUES ('r1', '{{\"total_s\": 7}}')",
         "INSERT INTO rollout_outcomes VALUES ('r1', 'g', 20, '{{\"dead\": \"\"}}')",
     ],
+    "0005": ["INSERT INTO gateways VALUES ('g', 3)"],
 }
 LITERALS = {
     "sqlite": {"true": "1", "false": "0", "blob": "x'0102'"},

@@ -81,6 +81,22 @@ def test_show_masks_secrets(file: Path) -> None:
     assert "swordfish" not in result.stdout + as_json.stdout
 
 
+def test_a_section_that_does_not_work_is_shown_as_it_was_set(tmp_path: Path) -> None:
+    bad = tmp_path / "bad.toml"
+    bad.write_text(
+        '[gateway]\nport = 70000\nfleet_token = "swordfish"\n'
+        '[gateway.store]\nurl = "postgresql://me:swordfish@db/headway"\n'
+    )
+    result = CliRunner().invoke(app, ["config", "show", "--config", str(bad)])
+    lines = result.stdout.splitlines()
+    assert result.exit_code == 64
+    assert f"gateway.port = 70000  # file {bad}" in lines
+    assert "gateway.control_port = 50052  # default" in lines
+    assert f'gateway.store.url = "***"  # file {bad}' in lines
+    assert "gateway is not usable as it is:" in lines
+    assert "swordfish" not in result.stdout
+
+
 def test_show_as_json_is_for_programs(file: Path) -> None:
     result = CliRunner().invoke(app, ["config", "show", "--config", str(file), "--json"])
     shown = json.loads(result.stdout)

@@ -8,13 +8,14 @@ from pathlib import Path
 
 import pytest
 import typer
+from typer.testing import CliRunner
 
 from headway.cli.app import app
 from headway.config import load_gateway, load_worker, read_layers
 from headway.v1 import control_pb2, fleet_pb2, inference_pb2
 
 ROOT = Path(__file__).parents[3]
-PAGES = ["README.md", "docs/guide.md", "docs/operations.md", "docs/rollout.md"]
+PAGES = ["README.md", "docs/guide.md", "docs/operations.md", "docs/rollout.md", "docs/security.md"]
 BLOCK = re.compile(r"^```(\w+)\n(.*?)^```", re.MULTILINE | re.DOTALL)
 
 
@@ -69,6 +70,8 @@ def test_targets_exist(arguments: list[str]) -> None:
 def test_configuration_loads(text: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     file = tmp_path / "headway.toml"
     file.write_text(text)
+    checked = CliRunner().invoke(app, ["config", "check", str(file)])
+    assert checked.exit_code == 0, checked.output
     monkeypatch.setenv("HEADWAY_GATEWAY__FLEET_TOKEN", "x")
     monkeypatch.setenv("HEADWAY_WORKER__FLEET_TOKEN", "x")
     load_gateway(read_layers(file))

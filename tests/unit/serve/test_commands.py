@@ -94,6 +94,7 @@ def test_addresses_are_read_once_they_are_there(tmp_path: Path) -> None:
                 "  fleet    replica-a v1, replica-b v1 at 0.6 of the speed, replica-c v2",
                 f'  {program("headway")} infer "the tide turns"',
                 f"  {program('headway')} loadtest --clients 32 --seconds 20",
+                f"  {program('headway')} status",
                 f"  {program('grpcurl')} -plaintext -d "
                 '\'{"input": {"text": "the tide turns"}}\' 127.0.0.1:50051 '
                 "headway.v1.InferenceService/Infer",
@@ -107,6 +108,7 @@ def test_addresses_are_read_once_they_are_there(tmp_path: Path) -> None:
                 "  model    simulated (simulated); traffic: v1 100%",
                 "They are open to the network, on 0.0.0.0.",
                 f'  {program("headway")} infer --address 127.0.0.1:7 "the tide turns"',
+                f"  {program('headway')} status --address 127.0.0.1:8",
             ],
         ),
     ],

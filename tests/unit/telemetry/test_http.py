@@ -1,3 +1,5 @@
+import asyncio
+import logging
 import socket
 from collections.abc import AsyncIterator, Mapping
 
@@ -90,3 +92,18 @@ async def test_stop_frees_the_port_and_may_be_repeated() -> None:
     await server.stop()
     with socket.create_server(("127.0.0.1", int(address.rpartition(":")[2]))):
         pass
+
+
+async def test_a_grpc_client_on_the_http_port_leaves_one_line_and_no_trace(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    server = HttpServer(registry=CollectorRegistry(), readiness=lambda: (True, {}))
+    host, _, port = (await server.start("127.0.0.1", 0)).rpartition(":")
+    with caplog.at_level(logging.INFO):
+        reader, writer = await asyncio.open_connection(host, int(port))
+        writer.write(b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\0\0\0\4\0\0\0\0\0")
+        await reader.read()
+        writer.close()
+    await server.stop()
+    assert "that is not HTTP/1 is refused" in caplog.text
+    assert "Traceback" not in caplog.text

@@ -1,0 +1,1 @@
+"""Certificates: which files, what is in them, and what they prove. Knows no gRPC."""

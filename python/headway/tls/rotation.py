@@ -1,0 +1,89 @@
+"""An identity that follows its files: renewed certificates are shown without a restart."""
+
+import datetime
+import logging
+import threading
+from collections.abc import Callable
+
+from headway.errors import ConfigError
+from headway.tls.identity import Identity, IdentityFiles
+
+_log = logging.getLogger(__name__)
+
+_NS_PER_S = 1_000_000_000
+_CHECK_EVERY_NS = _NS_PER_S // 5
+
+_Stamp = tuple[tuple[int, int, int], ...]
+
+
+class RotatingIdentity:
+    """The identity in some files, read again when they change; safe to use from any thread.
+
+    Files are looked at when somebody connects, at most five times a second. What cannot be used
+    (half-written, expired, not a pair) leaves the last good identity in force, and is logged once.
+
+    Attributes:
+      num_refused: changes of the files that could not be used.
+      generation: number of the identity in force, from 1.
+    """
+
+    def __init__(self, files: IdentityFiles, wall_ns: Callable[[], int]) -> None:
+        """Reads the files. `wall_ns`: nanoseconds since 1970, against which dates are judged.
+
+        Raises:
+          ConfigError: they cannot be used.
+        """
+        self._files = files
+        self._wall_ns = wall_ns
+        self._lock = threading.Lock()
+        self._checked_ns = wall_ns()
+        self._stamp = self._look()
+        self._identity = files.read(self._now())
+        self.num_refused = 0
+        self.generation = 1
+
+    def current(self) -> Identity:
+        """The identity in force."""
+        with self._lock:
+            now_ns = self._wall_ns()
+            # Not "since": the wall clock may have been set back.
+            if abs(now_ns - self._checked_ns) >= _CHECK_EVERY_NS:
+                self._checked_ns = now_ns
+                self._follow()
+            return self._identity
+
+    def seconds_left(self) -> float:
+        """Validity left of the certificate in force, in seconds; inf without one."""
+        expires_at = self.current().expires_at
+        if expires_at is None:
+            return float("inf")
+        return expires_at.timestamp() - self._wall_ns() / _NS_PER_S
+
+    def _follow(self) -> None:
+        stamp = self._look()
+        if stamp == self._stamp:
+            return
+        self._stamp = stamp
+        try:
+            fresh = self._files.read(self._now())
+        except ConfigError as error:
+            self.num_refused += 1
+            _log.error("changed certificate refused; the last one stays: %s", error)
+            return
+        self._identity = fresh
+        self.generation += 1
+        _log.info("certificate changed", extra={"expires_at": str(fresh.expires_at)})
+
+    def _look(self) -> _Stamp:
+        stamp = []
+        for path in self._files.paths:
+            try:
+                found = path.stat()
+            except OSError:
+                stamp.append((0, 0, 0))
+                continue
+            stamp.append((found.st_mtime_ns, found.st_size, found.st_ino))
+        return tuple(stamp)
+
+    def _now(self) -> datetime.datetime:
+        return datetime.datetime.fromtimestamp(self._wall_ns() / _NS_PER_S, tz=datetime.UTC)

@@ -1,0 +1,166 @@
+//! What a request costs its tenant: reserved when it is admitted, settled when it ends.
+use crate::batch::{Item, Priority};
+use crate::check::{MAX_NS, MAX_UNITS};
+
+use super::types::{BatchOutcome, Report};
+use super::{Dispatch, Request, Scheduler, State};
+
+/// How fast the device time of a unit follows the batches.
+const TIME_GAIN: f64 = 0.1;
+
+/// What was reserved for a request, and what it used once that is known.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Charge {
+    /// Slot of its tenant, which stays while anything of it is live.
+    pub tenant: u32,
+    pub units: u64,
+    pub device_ns: f64,
+    pub used: Option<Used>,
+}
+
+/// Work done for a request.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Used {
+    pub units: u64,
+    pub device_ns: f64,
+}
+
+/// Nothing was done for it, or nothing that its tenant should pay for.
+pub(super) const NOTHING: Used = Used { units: 0, device_ns: 0.0 };
+
+/// Requests of a pool that are queued or executing, by class, and when each class last asked.
+#[derive(Debug, Default)]
+pub(super) struct Classes {
+    pub inflight: [u64; 3],
+    pub asked_at_ns: [Option<i64>; 3],
+    /// Device time of a unit, whole batches taken together; 0 before any is known.
+    pub unit_ns: f64,
+    /// Requests displaced from the queue, by class.
+    pub displaced: [u64; 3],
+    /// When a queued request was last given up or an arrival shed.
+    pub pressed_at_ns: Option<i64>,
+}
+
+impl Classes {
+    pub(super) fn total(&self) -> u64 {
+        self.inflight.iter().sum()
+    }
+
+    pub(super) fn of(priority: Priority) -> usize {
+        priority as usize - 1
+    }
+
+    /// Learns from a batch what a unit takes.
+    pub(super) fn learn(&mut self, units: u64, device_ns: i64) {
+        let unit_ns = device_ns as f64 / units.max(1) as f64;
+        let gain = if self.unit_ns > 0.0 { TIME_GAIN } else { 1.0 };
+        self.unit_ns += gain * (unit_ns - self.unit_ns);
+    }
+}
+
+impl Scheduler {
+    /// Charges an admitted request to its tenant.
+    pub(super) fn reserve(&mut self, now_ns: i64, pool: u64, item: &Item, charge: &Charge) {
+        self.tenants.add_time(now_ns, charge.tenant, now_ns, charge.device_ns);
+        if let Some(tenant) = self.tenants.at_mut(charge.tenant) {
+            tenant.bucket.take(now_ns, charge.units);
+            tenant.live += 1;
+        }
+        self.count_queued(charge.tenant, item.units);
+        let class = Classes::of(item.priority);
+        if let Some(pool) = self.pool_mut(pool) {
+            pool.classes.inflight[class] += 1;
+        }
+    }
+
+    pub(super) fn count_queued(&mut self, tenant: u32, units: u64) {
+        if let Some(tenant) = self.tenants.at_mut(tenant) {
+            tenant.queued_requests += 1;
+            tenant.queued_units += units;
+        }
+    }
+
+    pub(super) fn count_dequeued(&mut self, tenant: u32, units: u64) {
+        if let Some(tenant) = self.tenants.at_mut(tenant) {
+            tenant.queued_requests -= 1;
+            tenant.queued_units -= units;
+        }
+    }
+
+    /// Settles with the tenant of a request that has ended.
+    ///
+    /// What never ran is given back whole, and so is what failed by no fault of its own; what
+    /// ended early while it ran is paid for as estimated, since the device worked on it.
+    pub(super) fn settle(&mut self, request: &Request) {
+        let now_ns = self.now_ns;
+        let charge = request.charge;
+        let is_queued = request.state == State::Queued;
+        let class = Classes::of(request.item.priority);
+        if let Some(pool) = self.pool_mut(request.pool) {
+            pool.classes.inflight[class] -= 1;
+            if is_queued && charge.used.is_none() {
+                pool.classes.pressed_at_ns = Some(now_ns);
+            }
+        }
+        if is_queued {
+            self.count_dequeued(charge.tenant, request.item.units);
+        }
+        let reserved = Used { units: charge.units, device_ns: charge.device_ns };
+        let used = charge.used.unwrap_or(if is_queued { NOTHING } else { reserved });
+        if let Some(tenant) = self.tenants.at_mut(charge.tenant) {
+            tenant.live -= 1;
+            if used.units != charge.units {
+                tenant.bucket.settle(now_ns, charge.units, used.units);
+            }
+        }
+        let excess_ns = used.device_ns - charge.device_ns;
+        self.tenants.add_time(now_ns, charge.tenant, request.item.arrived_ns, excess_ns);
+    }
+}
+
+impl Scheduler {
+    /// Learns from a batch that ended well: what a unit takes, and whether anything but the plan
+    /// held it up.
+    pub(super) fn learn_congestion(&mut self, now_ns: i64, dispatch: &Dispatch, report: &Report) {
+        let is_sample = report.outcome == BatchOutcome::Ok
+            && report.failed <= 0
+            && report.retry.is_empty()
+            && dispatch.live > 0;
+        let Some(pool) = self.pool_mut(dispatch.pool).filter(|_| is_sample) else { return };
+        if (1..=MAX_NS).contains(&report.device_ns) {
+            pool.classes.learn(dispatch.units, report.device_ns);
+        }
+        let inflight = pool.classes.total();
+        if let Some(limiter) = &mut pool.limiter {
+            let measured_ns = now_ns.saturating_sub(dispatch.at_ns);
+            limiter.observe(measured_ns, dispatch.planned_ns, inflight);
+        }
+    }
+
+    /// Notes what an answered request used: as told for it alone, else its share of its batch.
+    #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)] // a share of a count
+    pub(super) fn note_used(&mut self, slot: u32, dispatch: &Dispatch, report: &Report) {
+        let Some(ticket) = self.live.key(slot) else { return };
+        let Some(request) = self.live.at_mut(slot) else { return };
+        let share = request.item.units as f64 / dispatch.units.max(1) as f64;
+        let told = report.used.binary_search_by_key(&ticket, |&(ticket, _)| ticket);
+        let units = match told.ok().and_then(|at| report.used.get(at)) {
+            Some(&(_, units)) => units.min(MAX_UNITS.unsigned_abs()),
+            None if report.units > 0 => (share * report.units as f64).round() as u64,
+            None => request.item.units,
+        };
+        let device_ns = if (1..=MAX_NS).contains(&report.device_ns) {
+            share * report.device_ns as f64
+        } else {
+            request.charge.device_ns
+        };
+        request.charge.used = Some(Used { units, device_ns });
+    }
+
+    /// Notes that a request ends without an answer through no doing of its own.
+    pub(super) fn note_unused(&mut self, slot: u32) {
+        if let Some(request) = self.live.at_mut(slot) {
+            request.charge.used = Some(NOTHING);
+        }
+    }
+}

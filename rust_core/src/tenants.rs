@@ -1,0 +1,317 @@
+//! Tenants: their quotas, what they have in hand, and what they had of recent device time.
+use crate::bucket::TokenBucket;
+use crate::fair::Fading;
+use crate::slab::Slab;
+
+/// Recent device time that shares are judged by: after so long 1/e of it still counts.
+pub const DEFAULT_MEMORY_NS: f64 = 5e9;
+/// A tenant that asked for nothing during so many memories takes no part in the shares.
+const ACTIVE_MEMORIES: f64 = 2.0;
+/// A tenant is moved to the head of its list at most once in this part of that time.
+const RELINK_PART: i64 = 8;
+/// How fast the usual value of a tenant's requests follows them.
+const VALUE_GAIN: f64 = 0.05;
+/// Idle tenants that one newcomer may look at for a place.
+const MAX_LOOKS: usize = 16;
+const NONE: u32 = u32::MAX;
+
+/// What a tenant may have.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct TenantTerms {
+    /// Refill of its bucket; infinity for no limit.
+    pub units_per_s: f64,
+    /// Size of its bucket.
+    pub burst_units: f64,
+    /// Largest request; at least the burst.
+    pub largest_units: f64,
+    /// Its part in the fair shares, > 0.
+    pub weight: f64,
+    /// Requests that it may have queued.
+    pub max_queued_requests: u64,
+    /// Units that it may have queued.
+    pub max_queued_units: u64,
+}
+
+impl TenantTerms {
+    /// A quota alone: weight 1, no bounds on its queue.
+    #[must_use]
+    pub fn quota(units_per_s: f64, burst_units: f64) -> Self {
+        Self {
+            units_per_s,
+            burst_units,
+            largest_units: burst_units,
+            weight: 1.0,
+            max_queued_requests: u64::MAX,
+            max_queued_units: u64::MAX,
+        }
+    }
+}
+
+/// One tenant's state.
+#[derive(Debug)]
+pub struct Tenant {
+    /// Its quota.
+    pub bucket: TokenBucket,
+    /// What it may have.
+    pub terms: TenantTerms,
+    /// Requests of it that are queued.
+    pub queued_requests: u64,
+    /// Their units.
+    pub queued_units: u64,
+    /// Requests of it that are queued or executing.
+    pub live: u64,
+    device_ns: Fading,
+    /// Logarithm of the usual value of its requests; None before there was one.
+    value_log: Option<f64>,
+    linked_at_ns: i64,
+    is_active: bool,
+    newer: u32,
+    older: u32,
+}
+
+impl Tenant {
+    /// Takes note of the value that a request of it claims, > 0.
+    pub fn note_value(&mut self, value: f64) {
+        let log = value.ln();
+        let usual = self.value_log.get_or_insert(log);
+        *usual += VALUE_GAIN * (log - *usual);
+    }
+
+    /// Usual value of its requests: their geometric mean; 1 before there was one.
+    #[must_use]
+    pub fn usual_value(&self) -> f64 {
+        self.value_log.map_or(1.0, f64::exp)
+    }
+}
+
+/// Ends of a list through the tenants, newest first.
+#[derive(Debug, Clone, Copy)]
+struct List {
+    newest: u32,
+    oldest: u32,
+}
+
+const EMPTY: List = List { newest: NONE, oldest: NONE };
+
+/// Tenants with a state of their own: at most `capacity`, each call O(1).
+///
+/// Idle ones make room for newcomers, those first that were idle longest. A tenant is idle when
+/// nothing of it is live, its bucket is full and it asked for nothing of late, so that what is
+/// forgotten is what a new one begins with; its key is then stale.
+#[derive(Debug)]
+pub struct TenantTable {
+    slab: Slab<Tenant>,
+    active: List,
+    idle: List,
+    memory_ns: f64,
+    active_weight: f64,
+    num_active: usize,
+    device_ns: Fading,
+}
+
+impl TenantTable {
+    /// Empty.
+    #[must_use]
+    pub fn new(capacity: usize) -> Self {
+        Self {
+            slab: Slab::new(capacity, 0),
+            active: EMPTY,
+            idle: EMPTY,
+            memory_ns: DEFAULT_MEMORY_NS,
+            active_weight: 0.0,
+            num_active: 0,
+            device_ns: Fading::default(),
+        }
+    }
+
+    /// Tenants that it knows.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.slab.len()
+    }
+
+    /// True without tenants.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.slab.is_empty()
+    }
+
+    /// Tenants that asked for something of late.
+    #[must_use]
+    pub fn num_active(&self) -> usize {
+        self.num_active
+    }
+
+    /// Sets how long device time counts, > 0.
+    pub fn set_memory(&mut self, memory_ns: f64) {
+        self.memory_ns = memory_ns.max(1.0);
+    }
+
+    /// Adds a tenant; `None` if the table is full and no idle one could be found in a few looks.
+    pub fn add(&mut self, now_ns: i64, terms: TenantTerms) -> Option<u64> {
+        self.retire(now_ns);
+        if self.slab.is_full() && !self.make_room(now_ns) {
+            return None;
+        }
+        let mut bucket = TokenBucket::new(now_ns, terms.units_per_s, terms.burst_units);
+        bucket.set_largest(terms.largest_units);
+        let key = self.slab.insert(Tenant {
+            bucket,
+            terms,
+            queued_requests: 0,
+            queued_units: 0,
+            live: 0,
+            device_ns: Fading::default(),
+            value_log: None,
+            linked_at_ns: now_ns,
+            is_active: false,
+            newer: NONE,
+            older: NONE,
+        })?;
+        self.link(self.slab.slot(key)?);
+        Some(key)
+    }
+
+    /// Changes what a tenant may have; what its bucket holds stays, up to the new burst.
+    pub fn set_terms(&mut self, now_ns: i64, slot: u32, terms: TenantTerms) {
+        let Some(tenant) = self.slab.at_mut(slot) else { return };
+        tenant.bucket.set_quota(now_ns, terms.units_per_s, terms.burst_units);
+        tenant.bucket.set_largest(terms.largest_units);
+        if tenant.is_active {
+            self.active_weight += terms.weight - tenant.terms.weight;
+        }
+        tenant.terms = terms;
+    }
+
+    /// Slot of a key that is not stale.
+    #[must_use]
+    pub fn slot(&self, key: u64) -> Option<u32> {
+        self.slab.slot(key)
+    }
+
+    /// A tenant by slot.
+    #[must_use]
+    pub fn at(&self, slot: u32) -> Option<&Tenant> {
+        self.slab.at(slot)
+    }
+
+    /// A tenant by slot, to change.
+    pub fn at_mut(&mut self, slot: u32) -> Option<&mut Tenant> {
+        self.slab.at_mut(slot)
+    }
+
+    /// Takes note that a tenant asks for something.
+    #[allow(clippy::cast_possible_truncation)] // a span of some seconds
+    pub fn touch(&mut self, now_ns: i64, slot: u32) {
+        let relink_ns = (ACTIVE_MEMORIES * self.memory_ns) as i64 / RELINK_PART;
+        let Some(tenant) = self.slab.at(slot) else { return };
+        if !tenant.is_active || now_ns.saturating_sub(tenant.linked_at_ns) >= relink_ns {
+            self.retire(now_ns);
+            self.unlink(slot);
+            if let Some(tenant) = self.slab.at_mut(slot) {
+                (tenant.is_active, tenant.linked_at_ns) = (true, now_ns);
+            }
+            self.link(slot);
+        }
+    }
+
+    /// Adds device time to a tenant's account, as of `since_ns`; negative takes it back.
+    pub fn add_time(&mut self, now_ns: i64, slot: u32, since_ns: i64, device_ns: f64) {
+        let memory_ns = self.memory_ns;
+        let Some(tenant) = self.slab.at_mut(slot) else { return };
+        tenant.device_ns.add(now_ns, since_ns, device_ns, memory_ns);
+        self.device_ns.add(now_ns, since_ns, device_ns, memory_ns);
+    }
+
+    /// What a tenant had of recent device time over its fair share of it: 1 for exactly that.
+    ///
+    /// Shares are by weight among the tenants that asked for something of late, so that one that
+    /// is alone is never over its own.
+    #[must_use]
+    pub fn over(&self, now_ns: i64, slot: u32) -> f64 {
+        let Some(tenant) = self.slab.at(slot) else { return 0.0 };
+        let own_ns = tenant.device_ns.at(now_ns, self.memory_ns);
+        let all_ns = self.device_ns.at(now_ns, self.memory_ns).max(own_ns);
+        if own_ns <= 0.0 || self.active_weight <= 0.0 {
+            return 0.0;
+        }
+        (own_ns / all_ns) * (self.active_weight / tenant.terms.weight)
+    }
+
+    /// Lets those retire that asked for nothing of late. Amortised O(1): each was touched before.
+    #[allow(clippy::cast_possible_truncation)] // a span of some seconds
+    fn retire(&mut self, now_ns: i64) {
+        let active_ns = (ACTIVE_MEMORIES * self.memory_ns) as i64;
+        while let Some(tenant) = self.slab.at(self.active.oldest) {
+            if now_ns.saturating_sub(tenant.linked_at_ns) < active_ns {
+                return;
+            }
+            let slot = self.active.oldest;
+            self.unlink(slot);
+            if let Some(tenant) = self.slab.at_mut(slot) {
+                tenant.is_active = false;
+            }
+            self.link(slot);
+        }
+        self.active_weight = 0.0; // nobody is left: no rounding either
+    }
+
+    fn make_room(&mut self, now_ns: i64) -> bool {
+        for _ in 0..MAX_LOOKS {
+            let slot = self.idle.oldest;
+            let Some(tenant) = self.slab.at(slot) else { return false };
+            let is_idle = tenant.live == 0 && tenant.bucket.is_full(now_ns);
+            self.unlink(slot);
+            if is_idle {
+                self.slab.take(slot);
+                return true;
+            }
+            self.link(slot);
+        }
+        false
+    }
+
+    /// Puts a tenant at the head of its list.
+    fn link(&mut self, slot: u32) {
+        let Some(tenant) = self.slab.at_mut(slot) else { return };
+        let list = if tenant.is_active {
+            self.active_weight += tenant.terms.weight;
+            self.num_active += 1;
+            &mut self.active
+        } else {
+            &mut self.idle
+        };
+        let next = list.newest;
+        (tenant.newer, tenant.older) = (NONE, next);
+        list.newest = slot;
+        if next == NONE {
+            list.oldest = slot;
+        } else if let Some(next) = self.slab.at_mut(next) {
+            next.newer = slot;
+        }
+    }
+
+    fn unlink(&mut self, slot: u32) {
+        let Some(tenant) = self.slab.at(slot) else { return };
+        let (newer, older) = (tenant.newer, tenant.older);
+        let list = if tenant.is_active {
+            self.active_weight -= tenant.terms.weight;
+            self.num_active -= 1;
+            &mut self.active
+        } else {
+            &mut self.idle
+        };
+        if newer == NONE {
+            list.newest = older;
+        }
+        if older == NONE {
+            list.oldest = newer;
+        }
+        if let Some(newer) = self.slab.at_mut(newer) {
+            newer.older = older;
+        }
+        if let Some(older) = self.slab.at_mut(older) {
+            older.newer = newer;
+        }
+    }
+}

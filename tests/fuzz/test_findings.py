@@ -1,0 +1,95 @@
+"""What the runs found, each pinned."""
+
+import logging
+from typing import Any
+
+import grpc
+import pytest
+from tests.support.fleet import refusal, running_gateway, running_worker
+from tests.support.http2 import GET_STATE, INFER, INFER_MANY, http2
+
+from headway.v1 import fleet_pb2, fleet_pb2_grpc, types_pb2
+
+UNREADABLE = {
+    "no message": b"\xff\xff\xff",
+    "text that is no UTF-8": b"\x0a\x02\xff\xfe",
+}
+
+
+@pytest.mark.parametrize("transport", ["grpcio", "native"])
+@pytest.mark.parametrize("path", [INFER, INFER_MANY, GET_STATE])
+@pytest.mark.parametrize("body", UNREADABLE.values(), ids=UNREADABLE)
+async def test_a_message_that_cannot_be_read_is_the_callers_fault(
+    path: str, body: bytes, transport: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    """It was UNKNOWN, and a traceback in the log for each."""
+    if path != INFER:
+        body = b"\xff\xff\xff"  # the first field of their messages is no text
+    async with running_gateway(transport=transport) as running, running_worker(running):
+        port = "control" if path == GET_STATE else "data"
+        with caplog.at_level(logging.INFO):
+            channel = running.channel if port == "data" else running.control_channel
+            call = channel.stream_stream(path)(iter([body]), timeout=5)
+            with pytest.raises(grpc.aio.AioRpcError) as caught:
+                async for _ in call:
+                    pass
+        told = refusal(caught.value)
+        assert (told.code.name, told.reason) == ("INVALID_ARGUMENT", "INVALID_REQUEST")
+        assert told.message.startswith("the message cannot be read: ")
+    assert "Traceback" not in caplog.text
+    assert not [record for record in caplog.records if record.exc_info]
+
+
+async def test_a_call_without_a_message_ends_by_its_deadline() -> None:
+    async with running_gateway() as running, http2(running.addresses["data"]) as client:
+        stream = client.begin(INFER, ("grpc-timeout", "100m"))
+        client.h2.send_data(stream, b"", end_stream=True)
+        await client.flush()
+        assert (await client.end_of(stream)).get("grpc-status", "reset") != "0"
+
+
+NAN = float("nan")
+CARDS = {
+    "units that are no number": ("unit_estimate", {"units_per_row": NAN}),
+    "units without end": ("unit_estimate", {"units_per_byte": float("inf")}),
+    "units below zero": ("unit_estimate", {"units_per_element": -1.0}),
+    "a slope that is no number": ("cost_prior", {"slope_ns_per_unit": NAN}),
+    "limits below zero": ("batch_limits", {"max_rows": -5}),
+}
+
+
+@pytest.mark.parametrize(("part", "values"), CARDS.values(), ids=CARDS)
+async def test_a_worker_with_numbers_that_are_none_is_not_let_in(
+    part: str, values: dict[str, float]
+) -> None:
+    """Every request for its model failed with INTERNAL."""
+    card = types_pb2.ModelCard(model="m", version="v1")
+    getattr(card, part).CopyFrom(type(getattr(card, part))(**values))
+    await _refused(f"models[0].{part}.{next(iter(values))}", models=[card])
+
+
+@pytest.mark.parametrize(
+    ("field", "value"),
+    [("address", "host:²"), ("address", "h:" + "1" * 400), ("worker_id", "Ü"),
+     ("worker_id", "w" * 65), ("instance_id", "i" * 200), ("labels", {"k": "v" * 65})],
+)  # fmt: skip
+async def test_a_worker_with_an_odd_name_or_address_is_not_let_in(field: str, value: Any) -> None:
+    """A digit that is none of 0 to 9 ended in INTERNAL."""
+    await _refused(field, **{field: value})
+
+
+async def _refused(field: str, **changes: Any) -> None:
+    known: dict[str, Any] = {
+        "worker_id": "w",
+        "instance_id": "i",
+        "address": "127.0.0.1:1",
+        "models": [types_pb2.ModelCard(model="m", version="v1")],
+    }
+    async with running_gateway() as running:
+        with pytest.raises(grpc.aio.AioRpcError) as caught:
+            await fleet_pb2_grpc.FleetServiceStub(running.control_channel).Register(
+                fleet_pb2.RegisterRequest(**{**known, **changes}), timeout=5
+            )
+        told = refusal(caught.value)
+        assert (told.reason, told.field) == ("INVALID_REQUEST", field)
+        assert running.gateway.fleet.workers == {}
