@@ -98,7 +98,7 @@ class PlainCostModel:
             self._fit()
         else:
             ratio = device_ns / max(self.predict(units), 1.0)
-            if not 1 / 4 <= ratio <= 4:
+            if not 1 / 16 <= ratio <= 16:
                 self.intercept *= ratio
                 self.slope *= ratio
 

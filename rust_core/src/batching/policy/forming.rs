@@ -79,11 +79,10 @@ impl ValuePolicy {
         let room_ns = predicted_ns - place.cost.intercept_ns;
         let left_behind = (self.taken.len() as u64) < self.queue.total().requests;
         self.floor_large.settle(large_ns, room_ns, left_behind && !self.queue.large.is_empty());
-        if self.leaves_interactive() {
-            self.floor_bulk.settle(bulk_ns, room_ns, !self.queue.bulk.is_empty());
-        } else {
+        self.floor_bulk.settle(bulk_ns, room_ns, left_behind && !self.queue.bulk.is_empty());
+        if !self.leaves_interactive() {
             // What nobody else wanted is not held against it.
-            self.floor_bulk.settle(bulk_ns.min(self.floor_bulk.owed_ns()), room_ns, false);
+            self.floor_bulk.forgive();
         }
     }
 
