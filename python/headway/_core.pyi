@@ -331,6 +331,9 @@ class PoolStats:
     def hedges_won(self) -> int:
         """Copies that answered first."""
     @property
+    def hedge_device_ns(self) -> int:
+        """Device time that copies took."""
+    @property
     def limit(self) -> int:
         """Requests that the pool may have in hand; 0 for no limit."""
     @property

@@ -22,6 +22,7 @@ pub struct HedgeBook {
     credit_ns: f64,
     sent: u64,
     won: u64,
+    spent_ns: i64,
 }
 
 impl HedgeBook {
@@ -64,6 +65,13 @@ impl HedgeBook {
     pub fn settle(&mut self, predicted_ns: i64, took_ns: i64) {
         let left_ns = self.credit_ns + (predicted_ns - took_ns.max(0)) as f64;
         self.credit_ns = left_ns.min(MOST_CREDIT_NS);
+        self.spent_ns = self.spent_ns.saturating_add(took_ns.max(0));
+    }
+
+    /// Device time that copies took.
+    #[must_use]
+    pub fn spent_ns(&self) -> i64 {
+        self.spent_ns
     }
 
     /// A copy answered first.

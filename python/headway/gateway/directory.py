@@ -33,7 +33,7 @@ _RETRY_NS = 1_000_000_000
 class _Tenant:
     handle: int
     terms: Terms
-    core_terms: TenantTerms
+    record: TenantRecord
 
 
 class Directory:
@@ -95,7 +95,8 @@ class Directory:
             raise errors.PermissionDenied(f"{_UNKNOWN}; use another key")
         if live.handle == caller.handle:
             try:
-                live.handle = self._scheduler.add_tenant(self._clock.now_ns(), **live.core_terms)
+                terms = self._core_terms(live.record)
+                live.handle = self._scheduler.add_tenant(self._clock.now_ns(), **terms)
             except ValueError:
                 raise errors.Overloaded(
                     "more tenants are active than this gateway has places for; retry in 1 s, or "
@@ -108,15 +109,15 @@ class Directory:
     def unlimited(self, name: str, *, role: int = 0) -> Caller:
         """A caller of the gateway's own making, without a quota."""
         caller = Caller(name, _UNREGISTERED, role)
-        terms = AdmissionPolicy().terms(None, None, 1.0)
-        self._own[caller] = _Tenant(_UNREGISTERED, caller.terms, terms)
+        self._own[caller] = _Tenant(_UNREGISTERED, caller.terms, TenantRecord(name))
         return caller
 
     def set_policy(self, policy: AdmissionPolicy) -> None:
-        """Takes over how terms are made; those of tenants that are there change in place."""
+        """Takes over how terms are made. O(tenants), with work only for those that called."""
         if policy != self.policy:
             self.policy = policy
-            self._refresh(self._live.keys() | self._config_tenants.keys(), ())
+            for live in self._live.values():
+                self._set_terms(live)
 
     def configure(self, tenants: Mapping[str, TenantSettings]) -> None:
         """Takes over the configuration's tenants and keys."""
@@ -164,12 +165,11 @@ class Directory:
                 live.terms.disabled = live.terms.restricted = True
                 del self._live[name]
             return live is not None
-        terms = self.policy.terms(record.units_per_second, record.burst_units, record.weight)
         came = live is None
         if live is None:
-            self._live[name] = live = _Tenant(_UNREGISTERED, Terms(), terms)
-        elif live.core_terms != terms:
-            live.core_terms = terms
+            self._live[name] = live = _Tenant(_UNREGISTERED, Terms(), record)
+        elif live.record != record:
+            live.record = record
             self._set_terms(live)
         _set_terms(live.terms, record)
         return came
@@ -215,8 +215,15 @@ class Directory:
 
     def _set_terms(self, live: _Tenant) -> None:
         # One that was forgotten, or never known, gets the new terms when it is added.
+        if live.handle == _UNREGISTERED:
+            return
         with contextlib.suppress(KeyError):
-            self._scheduler.set_tenant_quota(self._clock.now_ns(), live.handle, **live.core_terms)
+            self._scheduler.set_tenant_quota(
+                self._clock.now_ns(), live.handle, **self._core_terms(live.record)
+            )
+
+    def _core_terms(self, record: TenantRecord) -> TenantTerms:
+        return self.policy.terms(record.units_per_second, record.burst_units, record.weight)
 
 
 def _record(name: str, settings: TenantSettings) -> TenantRecord:

@@ -184,6 +184,12 @@ def _resilience_families(read: Gauges) -> Iterable[Metric]:
         for model, version, stats in read.resilience:
             family.add_metric((model, version), getattr(stats, attribute))
         yield family
+    device = CounterMetricFamily(
+        "headway_hedge_device_seconds", "Device time that second copies took.", labels=labels
+    )
+    for model, version, stats in read.resilience:
+        device.add_metric((model, version), stats.hedge_device_ns / _NS_PER_S)
+    yield device
     tokens = GaugeMetricFamily(
         "headway_retry_budget", "Retries that the retry budget has left.", labels=labels
     )

@@ -22,6 +22,10 @@ pub(super) struct Plan {
     pub rival: Option<Rival>,
 }
 
+/// A replica below this share of the fastest one's speed is not given everything that waits.
+const SLOW_RATIO: f64 = 0.5;
+/// After so long without a batch, what is known of a replica's speed is tried anew.
+const FORGOTTEN_NS: i64 = 10_000_000_000;
 /// Timers may be so late, ns: event loops count in milliseconds.
 const TIMER_NS: i64 = 1_000_000;
 /// Standard deviations by which a batch may end early and still find the next one waiting.
@@ -56,16 +60,24 @@ impl Scheduler {
         let other = draw.rival.map(|rival| rival.slot);
         let fastest = queue.fastest_eligible();
         let mut tried = [None; 4];
+        let mut is_declined = false;
         let mut too_large = None;
         for (at, replica) in [probed, Some(picked), other, fastest].into_iter().enumerate() {
             let Some(replica) = replica.filter(|_| !tried.contains(&replica)) else { continue };
             tried[at] = Some(replica);
+            if self.is_better_left(now_ns, pool, replica) {
+                is_declined = true;
+                continue;
+            }
             match self.form_on(now_ns, pool, replica)? {
                 // Only the one that was picked was weighed against the other draw.
                 Ok(plan) if replica == picked => return Some(Plan { rival: draw.rival, ..plan }),
                 Ok(plan) => return Some(plan),
                 Err(misfit) => too_large = too_large.or(misfit),
             }
+        }
+        if is_declined && too_large.is_none() {
+            return None;
         }
         if let Some((rows, units)) = too_large {
             let roomy = self.roomy(pool, rows, units)?;
@@ -89,6 +101,30 @@ impl Scheduler {
             return Some(Draw { chosen: rival.slot, rival: None });
         }
         Some(draw)
+    }
+
+    /// True if the others would have served all that is queued before this much slower replica had
+    /// served a single request. It is asked again, and takes it, once that time has passed, or if
+    /// it has had nothing for so long that it may be as fast as the others by now. O(log n).
+    ///
+    /// Source: Lin and Kumar, "Optimal control of a queueing system with two heterogeneous
+    /// servers", IEEE TAC 29(8), 1984: the slow server takes work only beyond a queue length.
+    fn is_better_left(&mut self, now_ns: i64, pool: u32, replica: u32) -> bool {
+        let Some(queue) = self.pools.at(pool) else { return false };
+        let Some(candidate) = self.replicas.at(replica) else { return false };
+        let speed = candidate.speed.value();
+        let idle_ns = now_ns.saturating_sub(candidate.ended_at_ns);
+        if speed >= SLOW_RATIO * queue.fastest_speed() || idle_ns >= FORGOTTEN_NS {
+            return false;
+        }
+        let Some(others_ns) = queue.served_without_ns(now_ns, speed) else { return false };
+        let alone_ns = to_ns(queue.mean_request_ns() / speed);
+        if others_ns >= alone_ns {
+            return false;
+        }
+        let Some(queue) = self.pools.at_mut(pool) else { return false };
+        let until_ns = queue.declined_until_ns.get_or_insert(now_ns.saturating_add(alone_ns));
+        now_ns < *until_ns
     }
 
     /// The plan for one replica, or what kept it from having one.
@@ -211,6 +247,7 @@ impl Scheduler {
         replica.begin(now_ns, batch.id, plan.predicted_ns);
         let queue = self.pools.at_mut(pool)?;
         queue.executing_batches += 1;
+        queue.declined_until_ns = None;
         queue.last_run_ns = Some(now_ns);
         let early = EARLY_DEVIATIONS * queue.cost.residual_ratio() * plan.predicted_ns as f64;
         replica.lead_ns = replica.handoff_ns + TIMER_NS + to_ns(early).min(plan.predicted_ns / 2);
@@ -222,7 +259,7 @@ impl Scheduler {
             queue.hedge_due.insert((at_ns, batch.id));
         }
         self.recount(plan.replica);
-        let opens_ns = self.pools.at(pool)?.next_pipe_ns();
+        let opens_ns = self.pools.at(pool)?.next_pipe_ns(now_ns);
         batch.look_at_ns = opens_ns.into_iter().chain(hedge_at_ns).min().unwrap_or(0);
         batch.is_pipelined = !to_idle;
         let dispatch = Dispatch {

@@ -90,6 +90,8 @@ pub(super) struct Pool {
     /// Units as counted over units as estimated.
     unit_ratio: Option<f64>,
     common_log: f64,
+    /// Until when what waits is not given to a slow replica.
+    pub declined_until_ns: Option<i64>,
     pub last_run_ns: Option<i64>,
     pub last_probe_ns: Option<i64>,
 }
@@ -130,6 +132,7 @@ impl Pool {
             working_until_sum_ns: 0,
             unit_ratio: None,
             common_log: 0.0,
+            declined_until_ns: None,
             last_run_ns: None,
             last_probe_ns: None,
         };
@@ -282,9 +285,28 @@ impl Pool {
         !self.capacity_speeds.is_empty()
     }
 
-    /// When a replica is about to be free; None with nothing queued for it.
-    pub(super) fn next_pipe_ns(&self) -> Option<i64> {
-        self.pipes.first().filter(|_| self.queued.requests > 0).map(|pipe| pipe.0)
+    /// Time in which the ready replicas but for one of `speed` would serve all that is queued;
+    /// None without any.
+    pub(super) fn served_without_ns(&self, now_ns: i64, speed: f64) -> Option<i64> {
+        let total = self.ready_speed_steps as f64 / STEPS - speed;
+        if total < 1.0 / 64.0 {
+            return None;
+        }
+        let work_ns = self.policy.work_ns(now_ns, &self.expected(), &self.envelope.largest());
+        let least_ns = self.mean_request_ns() / self.fastest_speed();
+        Some(to_ns((work_ns / total).max(least_ns) + self.outlook(now_ns).free_in_ns))
+    }
+
+    /// Device time of one request of mean size, alone, at speed 1.
+    pub(super) fn mean_request_ns(&self) -> f64 {
+        self.expected().at(self.queued.units / self.queued.requests.max(1))
+    }
+
+    /// When a replica is about to be free, or a slow one is asked again; None with nothing queued.
+    pub(super) fn next_pipe_ns(&self, now_ns: i64) -> Option<i64> {
+        let pipe_ns = self.pipes.first().map(|pipe| pipe.0);
+        let looks = pipe_ns.into_iter().chain(self.declined_until_ns);
+        looks.filter(|&at_ns| at_ns > now_ns && self.queued.requests > 0).min()
     }
 
     /// The fastest replica that is or will be able to take batches.
@@ -362,7 +384,7 @@ impl Pool {
         to_ns(queue_ns + self.outlook(now_ns).free_in_ns)
     }
 
-    fn fastest_speed(&self) -> f64 {
+    pub(super) fn fastest_speed(&self) -> f64 {
         self.capacity_speeds.last().map_or(0.0, |&(steps, _)| f64::from(steps) / STEPS)
     }
 

@@ -52,7 +52,7 @@ impl Scheduler {
     /// # Errors
     /// An unknown pool.
     pub fn look_at_ns(&self, pool: i64) -> Result<Option<i64>, CoreError> {
-        Ok(self.pool_at(pool)?.next_pipe_ns())
+        Ok(self.pool_at(pool)?.next_pipe_ns(self.now_ns))
     }
 
     /// Time in which the fleet would serve all that is queued and executing in a pool.
@@ -89,6 +89,7 @@ impl Scheduler {
             retries_refused: pool.retries.refused(),
             hedges_sent: pool.hedges.counts().0,
             hedges_won: pool.hedges.counts().1,
+            hedge_device_ns: pool.hedges.spent_ns(),
             limit: pool.limiter.as_ref().map_or(0, GradientLimiter::limit),
             limit_gradient: pool.limiter.as_ref().map_or(1.0, GradientLimiter::gradient),
             inflight: pool.classes.inflight,
@@ -138,7 +139,7 @@ impl Scheduler {
 
 /// When a replica is about to be free, and when the next batch is late enough for a copy.
 fn looks_ns(pool: &Pool, now_ns: i64) -> [Option<i64>; 2] {
-    let pipe_ns = pool.next_pipe_ns();
+    let pipe_ns = pool.next_pipe_ns(now_ns);
     let late_ns = pool.hedge_due.range((now_ns.saturating_add(1), 0)..).next().map(|due| due.0);
     [pipe_ns, late_ns]
 }

@@ -363,6 +363,8 @@ pub struct PoolStats {
     pub hedges_sent: u64,
     /// Second copies that answered first.
     pub hedges_won: u64,
+    /// Device time that they took.
+    pub hedge_device_ns: i64,
     /// Requests that it may have in hand; 0 for no limit.
     pub limit: u64,
     /// Factor on the limit: below 1 while unplanned delays grow.

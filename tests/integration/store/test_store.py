@@ -179,3 +179,11 @@ async def test_a_store_that_is_away_says_so_and_when_to_retry() -> None:
     assert "hunter2" not in caught.value.message
     assert "inference goes on" in caught.value.message
     await store.close()
+
+
+async def test_gateways_show_that_they_live(store: Store) -> None:
+    assert await store.beat("one") == {"one": 1}
+    assert await store.beat("other") == {"one": 1, "other": 1}
+    assert await store.beat("one") == {"one": 2, "other": 1}
+    await store.forget_gateways(["other", "never seen"])
+    assert await store.beat("one") == {"one": 3}

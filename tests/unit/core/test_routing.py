@@ -152,6 +152,63 @@ def test_what_only_the_fast_one_can_do_in_time_waits_for_it_alone() -> None:
         fleet.run(batch, exact_ns(1_000))
 
 
+def slow_beside_fast() -> tuple[Fleet, int, int]:
+    """Two replicas, one known to take ten times as long."""
+    fleet = Fleet()
+    fast, slow = fleet.replica(), fleet.replica()
+    for index in range(80):
+        both = []
+        for _ in range(2):
+            fleet.ticket(units=100 + 50 * (index % 5), slack=3_600 * SECOND)
+            batch = fleet.form()
+            if batch is not None:
+                both.append(batch)
+        for batch in both:
+            fleet.run(batch, exact_ns(batch.units, 1.0 if batch.replica == fast else 0.1))
+    while (batch := fleet.form()) is not None:
+        fleet.run(batch, exact_ns(batch.units, 1.0 if batch.replica == fast else 0.1))
+    speeds = [fleet.core.replica_stats(replica).speed for replica in (fast, slow)]
+    assert speeds[1] / speeds[0] < 0.2
+    return fleet, fast, slow
+
+
+def test_a_request_waits_for_a_fast_replica_rather_than_take_a_slow_one() -> None:
+    fleet, fast, slow = slow_beside_fast()
+    fleet.core.set_replica_condition(fleet.now, slow, ReplicaCondition.DRAINING)
+    fleet.ticket(units=300, slack=3_600 * SECOND)
+    held = fleet.batch()
+    fleet.core.set_replica_condition(fleet.now, slow, ReplicaCondition.READY)
+    fleet.ticket(slack=3_600 * SECOND)
+    assert fleet.form() is None
+    fleet.run(held)
+    assert fleet.batch().replica == fast
+
+
+def test_a_slow_replica_takes_what_the_fast_ones_cannot_serve_sooner() -> None:
+    fleet, _, slow = slow_beside_fast()
+    taken = []
+    for _ in range(100):
+        fleet.ticket(units=500, slack=3_600 * SECOND)
+    while (batch := fleet.form()) is not None:
+        taken.append(batch.replica)
+    assert slow in taken
+
+
+def test_a_request_does_not_wait_for_ever_for_a_fast_replica_that_hangs() -> None:
+    fleet, _, slow = slow_beside_fast()
+    fleet.core.set_replica_condition(fleet.now, slow, ReplicaCondition.DRAINING)
+    fleet.ticket(units=300, slack=3_600 * SECOND)
+    fleet.batch()
+    fleet.core.set_replica_condition(fleet.now, slow, ReplicaCondition.READY)
+    fleet.ticket(slack=3_600 * SECOND)
+    assert fleet.form() is None
+    event = fleet.core.next_event_ns()
+    assert event is not None
+    assert event - fleet.now < 2 * exact_ns(100, 0.1)
+    fleet.now = event
+    assert fleet.batch().replica == slow
+
+
 def test_same_seed_same_choices() -> None:
     def choices(seed: int) -> list[int]:
         fleet = Fleet(seed=seed)
