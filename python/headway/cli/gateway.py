@@ -73,8 +73,7 @@ def gateway(
         Path | None,
         typer.Option(
             metavar="FILE",
-            help="Record arrivals without their inputs, for `headway lab replay`. "
-            "[dim]Default: no record.[/dim]",
+            help="Record arrivals, without their inputs, for `headway lab replay`.",
         ),
     ] = None,
     tls_cert: options.TlsCert = None,

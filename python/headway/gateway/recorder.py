@@ -49,6 +49,7 @@ class TraceRecorder:
         self._waiting: list[Record] = []
         self._thread = ThreadPoolExecutor(max_workers=1, thread_name_prefix="arrival-trace")
         self._is_failing = False
+        self._is_closed = False
         self.num_dropped = 0
         self.ignored: Caller | None = None
         """Whose requests are copies of others, and not recorded."""
@@ -94,7 +95,13 @@ class TraceRecorder:
         await self._written(self._hand_over(self._take_ended(), close=False))
 
     async def close(self) -> None:
-        """Writes the rest and closes the file; what has not ended by now is left out."""
+        """Writes the rest and closes the file; what has not ended by now is left out.
+
+        Again, it does nothing.
+        """
+        if self._is_closed:
+            return
+        self._is_closed = True
         await self._written(self._hand_over(self._take_ended(), close=True))
         self._writer, self._waiting = None, []
         self._thread.shutdown()
