@@ -98,8 +98,8 @@ impl Sums {
 /// Forgetting 0.98 a batch, the prior until 4 observations (scaled to a batch that shows it to be
 /// off by more than 16); while sizes differ by less than 8 %
 /// only the intercept moves. One batch counts for at most 4 times its prediction; three in a row
-/// that are off the same way by more than 25 % (and 4 mean errors) rescale the whole fit, so that
-/// a changed device is followed at once.
+/// that are off the same way by more than a factor of 1.25 (and 4 mean errors of those before them)
+/// rescale the whole fit, so that a changed device is followed at once.
 #[derive(Debug, Clone)]
 pub struct CostModel {
     fit: Affine,
@@ -109,6 +109,8 @@ pub struct CostModel {
     /// Last batches, (units, ns), if they were all off the same way.
     run: Vec<(u64, f64)>,
     run_is_slow: bool,
+    /// How far off is not usual; fixed when a run begins, which must not raise it itself.
+    tolerated: f64,
 }
 
 impl CostModel {
@@ -122,6 +124,7 @@ impl CostModel {
             residuals: Residuals::new(),
             run: Vec::with_capacity(STEP_RUN),
             run_is_slow: false,
+            tolerated: STEP_RATIO,
         }
     }
 
@@ -196,11 +199,15 @@ impl CostModel {
     /// if it did.
     fn notice(&mut self, units: u64, device_ns: f64) -> bool {
         let ratio = self.ratio(units, device_ns);
-        let tolerated = STEP_RATIO.max(STEP_ERRORS * self.residuals.mean_distance());
-        if (ratio - 1.0).abs() <= tolerated || self.run_is_slow != (ratio > 1.0) {
+        // As a factor: a device a tenth as quick and one ten times as quick are equally far off.
+        let distance = ratio.max(1.0 / ratio) - 1.0;
+        if distance <= self.tolerated || self.run_is_slow != (ratio > 1.0) {
             self.run.clear();
         }
-        if (ratio - 1.0).abs() > tolerated {
+        if self.run.is_empty() {
+            self.tolerated = STEP_RATIO.max(STEP_ERRORS * self.residuals.mean_distance());
+        }
+        if distance > self.tolerated {
             self.run_is_slow = ratio > 1.0;
             self.run.push((units, device_ns));
         }

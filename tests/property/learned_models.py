@@ -78,6 +78,7 @@ class PlainCostModel:
         self.count = 0
         self.residuals: list[float] = []
         self.run: list[tuple[int, float]] = []
+        self.tolerated = 0.25
 
     def predict(self, units: int) -> float:
         return self.intercept + self.slope * units
@@ -103,14 +104,15 @@ class PlainCostModel:
                 self.slope *= ratio
 
     def _notice(self, units: int, device_ns: float) -> None:
-        off = device_ns / max(self.predict(units), 1.0) - 1
-        last = self.residuals[-64:]
-        usual = sum(map(abs, last)) / len(last) if last else 0.0
-        if abs(off) <= max(0.25, 4 * usual):
+        ratio = device_ns / max(self.predict(units), 1.0)
+        off, distance = ratio - 1, max(ratio, 1 / ratio) - 1
+        if distance <= self.tolerated or (self.run and (self.run[-1][1] > 0) != (off > 0)):
             self.run = []
-        else:
-            if self.run and (self.run[-1][1] > 0) != (off > 0):
-                self.run = []
+        if not self.run:
+            last = self.residuals[-64:]
+            usual = sum(map(abs, last)) / len(last) if last else 0.0
+            self.tolerated = max(0.25, 4 * usual)
+        if distance > self.tolerated:
             self.run.append((units, math.copysign(device_ns, off)))
         if len(self.run) < 3:
             self.residuals.append(off)

@@ -11,7 +11,7 @@ from google.rpc import error_details_pb2, status_pb2
 from grpc_health.v1 import health_pb2, health_pb2_grpc
 from grpc_status import rpc_status
 
-from headway.clock import SystemClock
+from headway.clock import Clock, SystemClock
 from headway.gateway.main import GatewayProcess
 from headway.gateway.reload import Load
 from headway.gateway.settings import GatewaySettings
@@ -60,6 +60,7 @@ class RunningGateway:
 @contextlib.asynccontextmanager
 async def running_gateway(
     load: Load | None = None,
+    clock: Clock | None = None,
     credentials: grpc.ChannelCredentials | None = None,
     **changes: Any,
 ) -> AsyncIterator[RunningGateway]:
@@ -77,7 +78,7 @@ async def running_gateway(
         }
     )
     loop = asyncio.get_running_loop()
-    gateway = wire(settings, SystemClock(), SeedTree(1), loop, load=load)
+    gateway = wire(settings, clock or SystemClock(), SeedTree(1), loop, load=load)
     process = GatewayProcess(gateway)
     addresses = await process.start()
     options = [("grpc.max_send_message_length", -1), ("grpc.max_receive_message_length", -1)]

@@ -74,6 +74,9 @@ def infer(
     top_p: streams.TopP = None,
     seed: streams.Seed = None,
     stop: streams.Stop = None,
+    first_target_ms: streams.FirstTarget = None,
+    gap_target_ms: streams.GapTarget = None,
+    completion_target_ms: streams.CompletionTarget = None,
 ) -> int:
     """Send a text to a model; print the answer and the decisions behind it."""
     import asyncio
@@ -101,6 +104,12 @@ def infer(
     )
     streams.set_output(
         request, max_tokens=max_tokens, temperature=temperature, top_p=top_p, seed=seed, stop=stop
+    )
+    streams.set_targets(
+        request,
+        first_ms=first_target_ms,
+        gap_ms=gap_target_ms,
+        completion_ms=completion_target_ms,
     )
     timeout_s = None if deadline_ms is None else deadline_ms / 1000
     try:

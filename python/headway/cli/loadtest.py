@@ -140,6 +140,14 @@ def loadtest(
             rich_help_panel=OUTPUT,
         ),
     ] = "200ms",
+    tell_slo: Annotated[
+        bool,
+        typer.Option(
+            "--tell-slo",
+            help="With --stream: requests carry --first-slo and --gap-slo as their targets.",
+            rich_help_panel=OUTPUT,
+        ),
+    ] = False,
     deadline_mix: Annotated[
         str,
         typer.Option(
@@ -218,6 +226,9 @@ def loadtest(
     )
     if max_tokens is not None:
         template.max_output_units = max_tokens
+    if tell_slo:
+        template.targets.first_token.FromNanoseconds(objective.first_ns)
+        template.targets.gap.FromNanoseconds(objective.gap_ns)
     run = _Session(
         connection, channels, stream_mode == "many", plan, template, distribution,
         objective if stream else None,

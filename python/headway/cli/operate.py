@@ -238,8 +238,10 @@ def _parsed(shares: Sequence[str]) -> dict[str, float]:
 def _state(state: Any) -> "RenderableType":
     from rich.console import Group
 
-    return Group(_gateway(state.gateway), "", _pools(state.pools), "", _replicas(state.replicas),
-                 "", _splits(state.splits))  # fmt: skip
+    writers = [pool for pool in state.pools if pool.HasField("streams")]
+    streams = (_streams(writers), "") if writers else ()
+    return Group(_gateway(state.gateway), "", _pools(state.pools), "", *streams,
+                 _replicas(state.replicas), "", _splits(state.splits))  # fmt: skip
 
 
 def _gateway(gateway: Any) -> "RenderableType":
@@ -265,12 +267,37 @@ def _pools(pools: Sequence[Any]) -> "RenderableType":
             f"{pool.queued_requests:,}",
             f"{pool.queued_units:,}",
             f"{pool.executing_batches:,}",
+            _in_hand(pool),
             f"{control.ms(pool.cost.intercept)} + {pool.cost.slope_ns_per_unit / 1e6:.3f} ms/unit",
         )
         for pool in pools
     ]
-    heads = ("pool", "ready", "queued", "units", "batches", "learned cost")
+    heads = ("pool", "ready", "queued", "units", "batches", "in hand", "learned cost")
     return control.table(*heads, rows=rows, empty="no model is known yet")
+
+
+def _in_hand(pool: Any) -> str:
+    """Requests queued and executing, of at most how many."""
+    held = pool.inflight.critical + pool.inflight.standard + pool.inflight.sheddable
+    return f"{held:,}/{pool.inflight_limit:,.0f}" if pool.inflight_limit else f"{held:,}"
+
+
+def _streams(pools: Sequence[Any]) -> "RenderableType":
+    rows = [
+        (
+            f"{pool.model}/{pool.version}",
+            f"{pool.streams.waiting:,}",
+            f"{pool.streams.writing:,}",
+            f"{pool.streams.free_lanes:,}/{pool.streams.total_lanes:,}",
+            f"{pool.streams.free_kv_units:,}/{pool.streams.total_kv_units:,}",
+            control.ms(pool.streams.lane_wait),
+            f"{pool.streams.expected_output_units:.0f} units",
+        )
+        for pool in pools
+    ]
+    heads = ("outputs of", "waiting", "writing", "free lanes", "free memory", "next lane in",
+             "usual output")  # fmt: skip
+    return control.table(*heads, rows=rows, empty="no model writes")
 
 
 def _replicas(replicas: Sequence[Any]) -> "RenderableType":

@@ -60,6 +60,40 @@ Stop = Annotated[
 ]  # fmt: skip
 
 
+def _target(flag: str, text: str) -> Any:
+    return typer.Option(
+        flag, metavar="MS", min=0.001, max=86_400_000,
+        help=f"{text}, in ms; its steps become dearer as the time runs out, and nothing ends. "
+        "[dim]Default: the model's.[/dim]",
+        rich_help_panel=OUTPUT,
+    )  # fmt: skip
+
+
+FirstTarget = Annotated[
+    float | None, _target("--first-target-ms", "Wanted wait to the first token")
+]
+GapTarget = Annotated[
+    float | None, _target("--gap-target-ms", "Longest wanted time between two parts")
+]
+CompletionTarget = Annotated[
+    float | None, _target("--completion-target-ms", "Wanted time to the last token")
+]
+
+
+def set_targets(
+    request: "InferRequest",
+    *,
+    first_ms: float | None,
+    gap_ms: float | None,
+    completion_ms: float | None,
+) -> None:
+    """Puts wanted times into a request."""
+    wanted = {"first_token": first_ms, "gap": gap_ms, "completion": completion_ms}
+    for name, milliseconds in wanted.items():
+        if milliseconds is not None:
+            getattr(request.targets, name).FromNanoseconds(round(milliseconds * 1e6))
+
+
 def set_output(
     request: "InferRequest",
     *,

@@ -10,7 +10,7 @@ from collections.abc import Callable
 
 from headway._core import StepPause
 from headway.engine.drafts import Acceptance
-from headway.engine.executor import Executor, LaneOpening
+from headway.engine.executor import Executor, ExecutorLimits, LaneOpening
 from headway.engine.flight import Flight, frame_of, record_of
 from headway.engine.frame import Completion
 from headway.engine.lane import EngineLane
@@ -141,6 +141,11 @@ class Engine:
     # -- reads
 
     @property
+    def limits(self) -> ExecutorLimits:
+        """What the device has room for."""
+        return self._executor.limits
+
+    @property
     def free_lanes(self) -> int:
         """Lanes that could begin now."""
         return self._memory.free_slots
@@ -156,8 +161,13 @@ class Engine:
         return sum(lane.ending is None for lane in self._lanes.values())
 
     def predicted_first_token_ns(self) -> int:
-        """Wait to the first token of a usual prompt that would be admitted now."""
-        ahead = sum(lane.prompt_left for lane in self._lanes.values() if lane.ending is None)
+        """Wait to the first token of a usual prompt that would be admitted now.
+
+        Shorter prompts go first, so of a longer one no more than the usual length is ahead of it.
+        """
+        usual = self.first_token_wait.usual_prompt
+        left = (lane.prompt_left for lane in self._lanes.values() if lane.ending is None)
+        ahead = sum(min(tokens, usual) for tokens in left)
         return self.first_token_wait.predict_ns(ahead)
 
     # -- steps
@@ -211,7 +221,7 @@ class Engine:
             weight=request.weight,
             acceptance=lane.acceptance.chances(),
             first_token_deadline_ns=targets.first_token_at_ns,
-            completion_deadline_ns=targets.completion_at_ns,
+            completion_deadline_ns=targets.priced_completion_ns,
             gap_target_ns=targets.gap_ns,
             expected_tokens=self.lengths.expected(budget=request.output_limit),
         )

@@ -16,11 +16,19 @@ class Targets:
       first_token_at_ns: when its first token is due; None where that does not matter.
       completion_at_ns: when its last token is due. Past it, it is given up.
       gap_ns: longest wanted time between two deliveries.
+      wanted_by_ns: when its last token is wanted; past it, it goes on.
     """
 
     first_token_at_ns: int | None = None
     completion_at_ns: int | None = None
     gap_ns: int | None = None
+    wanted_by_ns: int | None = None
+
+    @property
+    def priced_completion_ns(self) -> int | None:
+        """The completion that moves its price: the earlier of the wanted one and the deadline."""
+        ends = [at for at in (self.wanted_by_ns, self.completion_at_ns) if at is not None]
+        return min(ends, default=None)
 
 
 GREEDY = Sampling()

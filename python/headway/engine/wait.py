@@ -1,5 +1,7 @@
 """What the wait for a first token is likely to be."""
 
+import math
+
 PRIOR_NS_PER_TOKEN = 4_000_000.0
 PRIOR_STEP_NS = 100_000_000.0
 WEIGHT = 0.1
@@ -14,7 +16,8 @@ class FirstTokenWait:
 
     def __init__(self) -> None:
         self._ns_per_token = PRIOR_NS_PER_TOKEN
-        self._usual_prompt = 64.0
+        # A geometric mean: one prompt of a thousand times the usual size does not make it usual.
+        self._log_prompt = math.log(64.0)
 
     def observe(self, prompt_tokens: int, wait_ns: int) -> None:
         """Learns from a lane whose first token came `wait_ns` after it was admitted."""
@@ -23,9 +26,14 @@ class FirstTokenWait:
         self._ns_per_token += WEIGHT * (
             wait_ns / (tokens + PRIOR_STEP_NS / PRIOR_NS_PER_TOKEN) - self._ns_per_token
         )
-        self._usual_prompt += WEIGHT * (tokens - self._usual_prompt)
+        self._log_prompt += WEIGHT * (math.log(tokens) - self._log_prompt)
 
-    def predict_ns(self, tokens_ahead: int) -> int:
+    @property
+    def usual_prompt(self) -> float:
+        """Tokens of a usual prompt."""
+        return math.exp(self._log_prompt)
+
+    def predict_ns(self, tokens_ahead: float) -> int:
         """For a usual prompt behind `tokens_ahead` prompt tokens of other lanes."""
         step = PRIOR_STEP_NS / PRIOR_NS_PER_TOKEN
-        return round((tokens_ahead + self._usual_prompt + step) * self._ns_per_token)
+        return round((tokens_ahead + self.usual_prompt + step) * self._ns_per_token)

@@ -52,12 +52,16 @@ class StateReader:
         store: Callable[[], control_pb2.StoreState],
         rollouts: Callable[[], Sequence[tuple[RolloutRecord, Controller | None]]],
         fill_gauges: Callable[[Gauges], None],
+        streams: Callable[[int], control_pb2.StreamPoolState | None],
+        num_streams: Callable[[], int],
         num_gateways: Callable[[], int] = lambda: 1,
     ) -> None:
         """Reads nothing yet.
 
         Args:
           fill_gauges: adds what the control side knows to a scrape.
+          streams: outputs of a pool, by its handle; None where it has none.
+          num_streams: outputs that have not ended.
         """
         self._scheduler = scheduler
         self._catalog = catalog
@@ -70,6 +74,8 @@ class StateReader:
         self._store = store
         self._rollouts = rollouts
         self._fill_gauges = fill_gauges
+        self._streams = streams
+        self._num_streams = num_streams
         self._num_gateways = num_gateways
         self._started_wall_ns = wall_ns()
 
@@ -107,16 +113,18 @@ class StateReader:
     def gauges(self) -> Gauges:
         """What a scrape wants to know."""
         read = Gauges()
-        read.live = self._scheduler.num_live()
+        read.live = self._num_live()
         read.tenants = self._scheduler.num_tenants()
         read.num_gateways = self._num_gateways()
         read.config_generation = self._generation()
         self._fill_gauges(read)
         for pool in self._sorted_pools():
             stats = self._scheduler.pool_stats(pool.handle)
-            read.queued.append(
-                (pool.model.name, pool.version, stats.queued_requests, stats.queued_units)
-            )
+            streams = self._streams(pool.handle)
+            waiting = stats.queued_requests + (streams.waiting if streams else 0)
+            read.queued.append((pool.model.name, pool.version, waiting, stats.queued_units))
+            if streams is not None:
+                read.streams.append((pool.model.name, pool.version, streams))
             read.resilience.append((pool.model.name, pool.version, stats))
             read.classes.append(
                 (pool.model.name, pool.version, stats.limit, stats.inflight, stats.displaced)
@@ -131,6 +139,9 @@ class StateReader:
         read.replicas = [(*labels, count) for labels, count in counts.items()]
         return read
 
+    def _num_live(self) -> int:
+        return self._scheduler.num_live() + self._num_streams()
+
     def _sorted_pools(self) -> list[Pool]:
         return sorted(self._catalog.pools.values(), key=lambda pool: pool.name)
 
@@ -141,7 +152,7 @@ class StateReader:
             started_at=timestamp(self._started_wall_ns),
             ready=self.ready(),
             config_generation=self._generation(),
-            inflight_requests=self._scheduler.num_live(),
+            inflight_requests=self._num_live(),
             requests=self._metrics.outcomes(),
             transport=self._transport,
             store=self._store(),
@@ -169,6 +180,10 @@ class StateReader:
             inflight=_class_counts(stats.inflight),
             displaced=_class_counts(stats.displaced),
         )
+        streams = self._streams(pool.handle)
+        if streams is not None:
+            state.queued_requests += streams.waiting
+            state.streams.CopyFrom(streams)
         if stats.quantum_ns:
             state.quantum.CopyFrom(duration_from_ns(stats.quantum_ns))
         return state

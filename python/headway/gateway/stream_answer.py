@@ -3,6 +3,7 @@
 from headway import errors
 from headway.gateway.replica import Replica
 from headway.gateway.stream_request import PendingStream
+from headway.gateway.stream_targets import remaining
 from headway.rpc.convert import duration_from_ns
 from headway.v1 import inference_pb2, worker_pb2
 
@@ -21,6 +22,8 @@ def execute_of(stream: PendingStream, handle: int, now_ns: int) -> worker_pb2.Se
     )
     if request.HasField("sampling"):
         item.sampling.CopyFrom(request.sampling)
+    if request.HasField("targets"):
+        item.targets.CopyFrom(remaining(request.targets, now_ns - stream.arrived_ns))
     execute = worker_pb2.ExecuteBatch(
         batch_id=stream.stream_id,
         model_handle=handle,

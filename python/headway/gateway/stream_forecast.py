@@ -1,5 +1,6 @@
 """When an output's first and last unit will be there."""
 
+import math
 from collections.abc import Iterable
 
 from headway._core import CostModel
@@ -24,14 +25,15 @@ class StreamForecast:
         self._first = CostModel(
             prior_intercept_ns=PRIOR_INTERCEPT_NS, prior_slope_ns=PRIOR_SLOPE_NS
         )
-        self._usual_prompt = 64.0
+        # A geometric mean: one huge prompt does not make all of them huge.
+        self._log_prompt = math.log(64.0)
         self._usual_hold_ns = 0.0
         self._learned_at = 0
 
     def learn_first(self, now_ns: int, units: int, wait_ns: int) -> None:
         """A first unit came `wait_ns` after its dispatch."""
         self._first.observe(max(1, units), max(1, wait_ns))
-        self._usual_prompt += WEIGHT * (units - self._usual_prompt)
+        self._log_prompt += WEIGHT * (math.log(max(1, units)) - self._log_prompt)
         self._learned_at = now_ns
 
     def learn_end(self, now_ns: int, output_units: int, hold_ns: int, *, censored: bool) -> None:
@@ -47,7 +49,7 @@ class StreamForecast:
 
     def first_ns(self, replica: StreamReplica, units: int) -> int:
         """Dispatch to first unit there: the worker's word, by size of the prompt."""
-        usual = max(1, self._first.predict_ns(max(1, round(self._usual_prompt))))
+        usual = max(1, self._first.predict_ns(max(1, round(math.exp(self._log_prompt)))))
         mine = self._first.predict_ns(max(1, units))
         said = replica.first_token_wait_ns or usual
         return round(said * mine / usual)

@@ -19,6 +19,8 @@ class StreamReplica:
         self.replica = replica
         self.free_lanes = 0
         self.free_units = 0
+        self.total_lanes = 0
+        self.total_units = 0
         self.first_token_wait_ns = 0
         self.draining = False
         self.inflight: dict[int, PendingStream] = {}
@@ -26,10 +28,18 @@ class StreamReplica:
         self.num_gaps = 0
 
     def take_note(self, capacity: worker_pb2.Capacity) -> None:
-        """The worker said what it can take."""
-        self.free_lanes = capacity.free_lanes
-        self.free_units = capacity.free_kv_units
-        self.first_token_wait_ns = capacity.first_token_wait_ns
+        """The worker said what it can take.
+
+        By model; a worker of one model that says no more than totals means it.
+        """
+        handle = self.replica.wire_handle
+        mine = next((each for each in capacity.models if each.handle == handle), None)
+        said = mine or capacity
+        self.free_lanes = said.free_lanes
+        self.free_units = said.free_kv_units
+        self.first_token_wait_ns = said.first_token_wait_ns
+        self.total_lanes = mine.total_lanes if mine else max(self.total_lanes, said.free_lanes)
+        self.total_units = mine.total_kv_units if mine else max(self.total_units, self.free_units)
         self.draining = capacity.draining
 
     def would_take(self, units: int) -> bool:

@@ -50,6 +50,7 @@ class PendingStream:
     dispatched_ns: int = 0
     predicted_first_ns: int = 0
     first_part_ns: int = 0
+    last_part_ns: int = 0
     attempts: int = 0
     num_parts: int = 0
     num_delivered: int = 0

@@ -4,25 +4,25 @@ One request a dispatch: a lane is taken and given back by itself, so there is no
 """
 
 import asyncio
-from bisect import insort
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, field
 
 from headway import errors
-from headway._core import ReplicaCondition, Rng, Scheduler, hash_key, split_point
+from headway._core import Rng, Scheduler
 from headway.clock import Clock
-from headway.gateway.catalog import Model, Pool
+from headway.gateway.catalog import Model
 from headway.gateway.decisions import LANE, BatchTrace, Record
 from headway.gateway.replica import Replica
 from headway.gateway.session import WorkerSession
-from headway.gateway.stream_affinity import PrefixAffinity, blocks_of
+from headway.gateway.stream_admission import StreamAdmission, pool_of
+from headway.gateway.stream_affinity import blocks_of
 from headway.gateway.stream_answer import delta_of, execute_of, failure_of, response_of
-from headway.gateway.stream_forecast import StreamForecast
+from headway.gateway.stream_pool import StreamPool
 from headway.gateway.stream_replica import StreamReplica
 from headway.gateway.stream_request import WINDOW_PARTS, PendingStream
+from headway.gateway.stream_targets import check_targets
 from headway.gateway.timer import DeadlineTimer
 from headway.rpc.interceptors import Caller
-from headway.v1 import inference_pb2, types_pb2, worker_pb2
+from headway.v1 import control_pb2, inference_pb2, types_pb2, worker_pb2
 
 FIRST_STREAM_ID = 1 << 62
 """Above all batch ids and tickets of the scheduler: both share a session."""
@@ -30,17 +30,6 @@ FIRST_STREAM_ID = 1 << 62
 DEFAULT_BUDGET = 128
 _OK = worker_pb2.ITEM_STATUS_OK
 _STOP = types_pb2.FINISH_REASON_STOP
-READY = ReplicaCondition.READY
-
-
-@dataclass(slots=True)
-class StreamPool:
-    """What waits for, and what serves, one generative model version."""
-
-    forecast: StreamForecast = field(default_factory=StreamForecast)
-    affinity: PrefixAffinity = field(default_factory=PrefixAffinity)
-    queue: list[PendingStream] = field(default_factory=list)
-    replicas: dict[int, StreamReplica] = field(default_factory=dict)
 
 
 class StreamDispatcher:
@@ -64,14 +53,14 @@ class StreamDispatcher:
           scheduler: holds the tenants' quotas.
           renew: handle of a caller that the scheduler has forgotten.
         """
-        self._renew = renew
         self.live: dict[int, PendingStream] = {}
         self._scheduler = scheduler
         self._clock = clock
         self._rng = rng
         self._loop = loop
-        self._max_live = max_live
-        self._max_queued = max_queued
+        self._admission = StreamAdmission(
+            scheduler, max_live=max_live, max_queued=max_queued, renew=renew
+        )
         self._max_attempts = max_attempts
         self._pools: dict[int, StreamPool] = {}
         self._last_id = FIRST_STREAM_ID
@@ -92,16 +81,17 @@ class StreamDispatcher:
         Raises:
           RequestError: refused.
         """
+        check_targets(request.targets)
         now_ns, caller, deadline_ns = record.arrived_ns, record.caller, record.deadline_ns
-        pool = _pool_of(model, request.version, record.key_hash)
+        pool = pool_of(model, request.version, record.key_hash)
         units, rows = pool.estimator.estimate(request.input)
         record.pool, record.units, record.rows = pool, units, rows
         record.inflight = len(self.live) + 1
         budget = request.max_output_units or DEFAULT_BUDGET
         streams = self._pools.setdefault(pool.handle, StreamPool())
-        self._check(now_ns, pool, streams, units, budget, deadline_ns)
+        self._admission.check(now_ns, pool, streams, units, budget, deadline_ns, len(self.live))
         charged = units + round(streams.forecast.lengths.expected(budget=budget))
-        self._charge(now_ns, caller, charged)
+        self._admission.charge(now_ns, caller, charged)
         record.stats, record.admitted = self._scheduler.pool_stats(pool.handle), True
         self._last_id += 1
         stream = PendingStream(
@@ -110,7 +100,7 @@ class StreamDispatcher:
             self._loop.create_future(), record,
         )  # fmt: skip
         self.live[stream.stream_id] = stream
-        insort(streams.queue, stream, key=lambda each: each.order)
+        streams.enqueue(stream)
         self._timer.arm(deadline_ns)
         self._pump(pool.handle)
         return stream
@@ -136,7 +126,9 @@ class StreamDispatcher:
             cancel = worker_pb2.CancelItems(batch_id=stream.stream_id)
             stream.replica.replica.session.send(worker_pb2.SessionRequest(cancel=cancel))
             self._leave_replica(stream, now_ns, censored=True)
-        self._refund(now_ns, stream, stream.units + stream.written if stream.written else 0)
+        self._admission.settle(
+            now_ns, stream, stream.units + stream.written if stream.written else 0
+        )
 
     # -- the fleet's side
 
@@ -182,62 +174,10 @@ class StreamDispatcher:
         if pool in self._pools:
             self._pump(pool)
 
-    # -- admission
-
-    def _check(
-        self, now_ns: int, pool: Pool, streams: StreamPool, units: int, budget: int, due_ns: int
-    ) -> None:
-        if pool.num_replicas == 0:
-            raise errors.NoCapacity(
-                f"no replica serves {pool.name}; retry in 1 s", retry_after_ns=1_000_000_000
-            )
-        if due_ns <= now_ns:
-            raise errors.DeadlineExpired("its deadline had passed when it arrived")
-        place = len(streams.queue)
-        replicas = [r for r in streams.replicas.values() if r.replica.condition == READY]
-        wait_ns = streams.forecast.lane_ns(now_ns, replicas, place)
-        if place >= self._max_queued or len(self.live) >= self._max_live:
-            raise errors.QueueFull(
-                f"the queue of {pool.name} is at its bound of {place}; retry in "
-                f"{wait_ns / 1e6:.0f} ms",
-                retry_after_ns=max(1, wait_ns),
-            )
-        # Evidence that has gone stale, or a device with nothing to do, refuses nobody.
-        if not replicas or not streams.forecast.is_fresh(now_ns) or not _busy(replicas):
-            return
-        first, last = _fastest(streams.forecast, replicas, units, budget)
-        needed = wait_ns + first + last
-        if now_ns + needed > due_ns:
-            left = due_ns - now_ns
-            raise errors.DeadlineUnreachable(
-                f"it would take {needed / 1e6:.0f} ms (a lane in {wait_ns / 1e6:.0f}, first unit "
-                f"{first / 1e6:.0f} later, then {last / 1e6:.0f} for an output of usual length) "
-                f"and has {left / 1e6:.0f} ms; allow more time or a smaller max_output_units",
-                metadata={"needed_ns": str(needed), "available_ns": str(left)},
-            )
-
-    def _charge(self, now_ns: int, caller: Caller, units: int) -> None:
-        try:
-            wait_ns = self._scheduler.charge(now_ns, caller.handle, units)
-        except KeyError:
-            wait_ns = self._scheduler.charge(now_ns, self._renew(caller), units)
-        if wait_ns < 0:
-            raise errors.InvalidRequest(
-                f"this request needs about {units} units, prompt and output, more than tenant "
-                f"{caller.tenant} may use at once; lower max_output_units",
-                field="max_output_units",
-            )
-        if wait_ns > 0:
-            raise errors.QuotaExceeded(
-                f"tenant {caller.tenant} has too little of its quota left for about {units} "
-                f"units; retry in {wait_ns / 1e6:.0f} ms",
-                retry_after_ns=wait_ns,
-                metadata={"tenant": caller.tenant, "needed_units": str(units)},
-            )
-
-    def _refund(self, now_ns: int, stream: PendingStream, used: int) -> None:
-        # What was used beyond the charge is paid too, and may leave a debt.
-        self._scheduler.settle_charge(now_ns, stream.tenant, stream.charged, used)
+    def describe(self, pool: int) -> control_pb2.StreamPoolState | None:
+        """What operators are shown of a model version; None before it had a replica or request."""
+        streams = self._pools.get(pool)
+        return None if streams is None else streams.describe(self._clock.now_ns())
 
     # -- dispatch
 
@@ -246,36 +186,11 @@ class StreamDispatcher:
         now_ns = self._clock.now_ns()
         while streams.queue:
             stream = streams.queue[0]
-            replica = self._choose(streams, stream)
+            replica = streams.choose(stream, self._rng)
             if replica is None:
                 return
             del streams.queue[0]
             self._send(now_ns, streams, stream, replica)
-
-    def _choose(self, streams: StreamPool, stream: PendingStream) -> StreamReplica | None:
-        """The better of two, by predicted first unit; what is remembered there is taken off."""
-        needed = stream.units + stream.budget
-        open_ = [
-            replica
-            for replica in streams.replicas.values()
-            if replica.replica.condition == READY and replica.would_take(needed)
-        ]
-        if not open_:
-            return None
-        known, common = streams.affinity.find(stream.blocks)
-        sampled = _two_of(open_, self._rng)
-        if known in streams.replicas and streams.replicas[known] in open_:
-            sampled.append(streams.replicas[known])
-
-        def wait_ns(replica: StreamReplica) -> float:
-            units = stream.units
-            if replica.replica.handle == known:
-                # Bounded: at least a tenth of the prompt is taken to be new.
-                share = common / max(common, stream.request.input.ByteSize())
-                units = max(units // 10, round(units * (1 - share)))
-            return streams.forecast.first_ns(replica, units)
-
-        return min(sampled, key=wait_ns)
 
     def _send(
         self, now_ns: int, streams: StreamPool, stream: PendingStream, replica: StreamReplica
@@ -323,10 +238,14 @@ class StreamDispatcher:
         if stream is None or not stream.reads_along:
             return
         now_ns = self._clock.now_ns()
-        if stream.first_part_ns == 0:
+        if stream.first_part_ns:
+            stream.pool.metrics.next_part(now_ns - stream.last_part_ns)
+        else:
             stream.first_part_ns = now_ns
+            stream.pool.metrics.first_part(now_ns - stream.arrived_ns)
             forecast = self._pools[stream.pool.handle].forecast
             forecast.learn_first(now_ns, stream.units, now_ns - stream.dispatched_ns)
+        stream.last_part_ns = now_ns
         stream.written += len(part.token_ids)
         stream.add_part(delta_of(part, stream.num_parts))
         stream.num_parts += 1
@@ -375,7 +294,7 @@ class StreamDispatcher:
         stream.pool.estimator.observe(stream.units, max(1, item.usage.prompt_units))
         if result.device_ns > 0:
             stream.pool.metrics.executed(result.device_ns, 0)
-        self._refund(now_ns, stream, item.usage.prompt_units + written)
+        self._admission.settle(now_ns, stream, item.usage.prompt_units + written)
         stream.answer(now_ns, response_of(stream, replica.replica, item, result, now_ns))
         self._pump(stream.pool.handle)
 
@@ -417,14 +336,16 @@ class StreamDispatcher:
         if stream.trace is not None:
             stream.trace.end(self._clock.now_ns(), "given back")
         streams = self._pools[stream.pool.handle]
-        insort(streams.queue, stream, key=lambda each: each.order)
+        streams.enqueue(stream)
         self._loop.call_soon(self._pump, stream.pool.handle)
 
     def _fail(self, stream: PendingStream, error: errors.RequestError) -> None:
         now_ns = self._clock.now_ns()
         self.live.pop(stream.stream_id, None)
         self._leave_replica(stream, now_ns, censored=True)
-        self._refund(now_ns, stream, stream.units + stream.written if stream.written else 0)
+        self._admission.settle(
+            now_ns, stream, stream.units + stream.written if stream.written else 0
+        )
         stream.fail(now_ns, error)
         self._pump(stream.pool.handle)
 
@@ -450,39 +371,3 @@ class StreamDispatcher:
         following = min((stream.deadline_ns for stream in self.live.values()), default=None)
         if following is not None:
             self._timer.arm(following)
-
-
-def _busy(replicas: Iterable[StreamReplica]) -> bool:
-    return any(replica.inflight for replica in replicas)
-
-
-def _fastest(
-    forecast: StreamForecast, replicas: Iterable[StreamReplica], units: int, budget: int
-) -> tuple[int, int]:
-    """(first unit, writing) on the replica that would end soonest."""
-    times = (
-        (forecast.first_ns(each, units), forecast.writing_ns(each, budget)) for each in replicas
-    )
-    return min(times, key=sum)
-
-
-def _two_of(replicas: list[StreamReplica], rng: Rng) -> list[StreamReplica]:
-    if len(replicas) <= 2:
-        return list(replicas)
-    first = rng.below(len(replicas))
-    second = rng.below(len(replicas) - 1)
-    return [replicas[first], replicas[second + (second >= first)]]
-
-
-def _pool_of(model: Model, version: str, key: int) -> Pool:
-    """The pinned version's pool, else the split's choice; the first serves for empty ones."""
-    if version:
-        return model.versions[version]
-    split = model.routed
-    point = split_point(key, hash_key(model.name.encode()))
-    end = 0.0
-    for pool, share in split:
-        end += share
-        if point < end:
-            return pool if pool.num_replicas else split[0][0]
-    return split[-1][0]

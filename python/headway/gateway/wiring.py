@@ -330,6 +330,8 @@ def wire(
         store=control_store.describe,
         rollouts=rollouts.active,
         fill_gauges=fill_gauges,
+        streams=streams.describe,
+        num_streams=lambda: len(streams.live),
         num_gateways=lambda: directory.policy.num_gateways,
     )
     feed = StateFeed(state.read, clock, max_watchers=settings.max_watchers)

@@ -7,6 +7,7 @@ observation takes a lock and 1-2 us, four times a request).
 
 from bisect import bisect_left
 from collections.abc import Callable, Iterable, Sequence
+from typing import Protocol
 
 from prometheus_client.core import (
     CounterMetricFamily,
@@ -22,9 +23,13 @@ _NS_PER_S = 1e9
 LATENCY_BOUNDS_S = (
     0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0,
 )  # fmt: skip
+GAP_BOUNDS_S = (
+    0.001, 0.0025, 0.005, 0.01, 0.02, 0.03, 0.05, 0.075, 0.1, 0.15, 0.2, 0.3, 0.5, 1.0, 2.5, 10.0,
+)  # fmt: skip
 BATCH_BOUNDS = (1, 2, 4, 8, 16, 32, 64, 128, 256)
 RATIO_BOUNDS = (0.25, 0.5, 0.75, 0.9, 0.95, 1.0, 1.05, 1.1, 1.25, 1.5, 2.0, 4.0)
 OTHER = "other"
+_STREAMS_ONLY = frozenset({"first_token", "gap"})
 CLASSES = ("critical", "standard", "sheddable")
 Counts = tuple[int, int, int]
 """Of each class, in the order of CLASSES."""
@@ -45,6 +50,10 @@ class Distribution:
         self.counts[bisect_left(self.bounds, value)] += 1
         self.total += value
 
+    def is_empty(self) -> bool:
+        """True before the first value."""
+        return not any(self.counts)
+
     def buckets(self) -> list[tuple[str, float]]:
         """(upper bound, cumulative count) as Prometheus wants them."""
         cumulative = 0
@@ -59,8 +68,8 @@ class Distribution:
 class PoolMetrics:
     """Counts of one model version."""
 
-    __slots__ = ("batch_reasons", "batch_size", "cost_ratio", "device", "latency", "outcomes",
-                 "queued")  # fmt: skip
+    __slots__ = ("batch_reasons", "batch_size", "cost_ratio", "device", "first_token", "gap",
+                 "latency", "outcomes", "queued")  # fmt: skip
 
     def __init__(self) -> None:
         self.outcomes: dict[str, int] = {}
@@ -70,6 +79,16 @@ class PoolMetrics:
         self.batch_size = Distribution(BATCH_BOUNDS)
         self.cost_ratio = Distribution(RATIO_BOUNDS)
         self.batch_reasons: dict[str, int] = {}
+        self.first_token = Distribution(LATENCY_BOUNDS_S)
+        self.gap = Distribution(GAP_BOUNDS_S)
+
+    def first_part(self, wait_ns: int) -> None:
+        """The first part of an output came, so long after the request."""
+        self.first_token.add(wait_ns / _NS_PER_S)
+
+    def next_part(self, gap_ns: int) -> None:
+        """A further part came, so long after the one before it."""
+        self.gap.add(gap_ns / _NS_PER_S)
 
     def ended(self, outcome: str, total_ns: int) -> None:
         """A request ended: "ok" or an error reason."""
@@ -90,12 +109,42 @@ class PoolMetrics:
             self.cost_ratio.add(device_ns / predicted_ns)
 
 
+class StreamReading(Protocol):
+    """What is read of one generative model version; a `StreamPoolState`."""
+
+    waiting: int
+    writing: int
+    free_lanes: int
+    total_lanes: int
+    free_kv_units: int
+    total_kv_units: int
+
+
+_STREAM_GAUGES = (
+    ("waiting", "headway_stream_waiting", "Outputs that wait for a lane."),
+    ("writing", "headway_stream_writing", "Outputs being written."),
+    ("free_lanes", "headway_stream_free_lanes", "Free lanes of ready replicas."),
+    ("total_lanes", "headway_stream_lanes", "Lanes of ready replicas."),
+    ("free_kv_units", "headway_stream_free_kv_units", "Free key-value memory, in units."),
+    ("total_kv_units", "headway_stream_kv_units", "Key-value memory, in units."),
+)
+
+
+def _stream_families(read: "Gauges") -> Iterable[Metric]:
+    for attribute, name, text in _STREAM_GAUGES:
+        family = GaugeMetricFamily(name, text, labels=("model", "version"))
+        for model, version, reading in read.streams:
+            family.add_metric((model, version), getattr(reading, attribute))
+        yield family
+
+
 class Gauges:
     """A reading of the scheduler's state at the time of a scrape."""
 
     def __init__(self) -> None:
         self.queued: list[tuple[str, str, int, int]] = []  # model, version, requests, units
         self.replicas: list[tuple[str, str, str, int]] = []  # model, version, state, count
+        self.streams: list[tuple[str, str, StreamReading]] = []  # model, version, its outputs
         self.resilience: list[tuple[str, str, PoolStats]] = []
         # model, version, limit, requests in flight and displaced by class
         self.classes: list[tuple[str, str, int, Counts, Counts]] = []
@@ -269,11 +318,15 @@ class GatewayMetrics(Collector):
             ("device", "headway_batch_device_seconds", "Device time of a batch."),
             ("batch_size", "headway_batch_requests", "Requests of a batch."),
             ("cost_ratio", "headway_batch_cost_ratio", "Actual over predicted device time."),
+            ("first_token", "headway_first_token_seconds", "Arrival to an output's first part."),
+            ("gap", "headway_token_gap_seconds", "Time between two parts of an output."),
         )
         for attribute, name, text in shapes:
             family = HistogramMetricFamily(name, text, labels=("model", "version"))
             for labels, pool in self._pools.items():
                 distribution: Distribution = getattr(pool, attribute)
+                if attribute in _STREAMS_ONLY and distribution.is_empty():
+                    continue
                 family.add_metric(labels, distribution.buckets(), distribution.total)
             yield family
 
@@ -301,6 +354,7 @@ class GatewayMetrics(Collector):
             value=read.config_generation,
         )  # fmt: skip
         yield from (requests, units, replicas, live, generation)
+        yield from _stream_families(read)
         yield from _resilience_families(read)
         yield from _admission_families(read)
         yield from _control_families(read)

@@ -11,7 +11,12 @@ from prometheus_client.core import (
 )
 from prometheus_client.registry import Collector
 
-from headway.telemetry.gateway import BATCH_BOUNDS, LATENCY_BOUNDS_S, Distribution
+from headway.telemetry.gateway import (
+    BATCH_BOUNDS,
+    GAP_BOUNDS_S,
+    LATENCY_BOUNDS_S,
+    Distribution,
+)
 from headway.v1 import worker_pb2
 
 _NS_PER_S = 1e9
@@ -20,12 +25,13 @@ _STATUS_NAMES = {
     for name, value in worker_pb2.ItemStatus.items()
 }
 NUM_STATUSES = len(_STATUS_NAMES)
+_STREAMS_ONLY = frozenset({"first_token", "gap"})
 
 
 class ModelMetrics:
     """Counts of one hosted model version."""
 
-    __slots__ = ("batch_size", "busy", "device", "items", "units", "wall")
+    __slots__ = ("batch_size", "busy", "device", "first_token", "gap", "items", "units", "wall")
 
     def __init__(self) -> None:
         self.items = [0] * NUM_STATUSES
@@ -34,6 +40,12 @@ class ModelMetrics:
         self.batch_size = Distribution(BATCH_BOUNDS)
         self.device = Distribution(LATENCY_BOUNDS_S)
         self.wall = Distribution(LATENCY_BOUNDS_S)
+        self.first_token = Distribution(LATENCY_BOUNDS_S)
+        self.gap = Distribution(GAP_BOUNDS_S)
+
+    def wrote(self, since_ns: int, *, first: bool) -> None:
+        """An output got tokens, `since_ns` after its last ones; the first, after receipt."""
+        (self.first_token if first else self.gap).add(since_ns / _NS_PER_S)
 
     def answered(self, by_status: Sequence[int], units: int, device_ns: int, wall_ns: int) -> None:
         """A batch ended.
@@ -54,6 +66,26 @@ class ModelMetrics:
 
 
 @dataclass(frozen=True, slots=True)
+class LaneGauges:
+    """A reading of one generative model: lanes and key-value memory, free and in all."""
+
+    model: str
+    version: str
+    free_lanes: int
+    total_lanes: int
+    free_kv_units: int
+    total_kv_units: int
+
+
+_LANE_GAUGES = (
+    ("free_lanes", "headway_worker_free_lanes", "Lanes that an output could begin in."),
+    ("total_lanes", "headway_worker_lanes", "Lanes."),
+    ("free_kv_units", "headway_worker_free_kv_units", "Free key-value memory, in units."),
+    ("total_kv_units", "headway_worker_kv_units", "Key-value memory, in units."),
+)
+
+
+@dataclass(frozen=True, slots=True)
 class WorkerGauges:
     """A reading of a worker at the time of a scrape."""
 
@@ -62,6 +94,7 @@ class WorkerGauges:
     gateways_joined: int
     draining: bool
     idle_ns: int
+    lanes: Sequence[LaneGauges] = ()
 
 
 class WorkerMetrics(Collector):
@@ -110,11 +143,15 @@ class WorkerMetrics(Collector):
             ("device", "headway_worker_batch_device_seconds", "Device time of a batch."),
             ("wall", "headway_worker_batch_wall_seconds", "Receipt of a batch to its end."),
             ("batch_size", "headway_worker_batch_requests", "Members of a batch."),
+            ("first_token", "headway_worker_first_token_seconds", "Receipt to the first token."),
+            ("gap", "headway_worker_token_gap_seconds", "Time between two deliveries."),
         )
         for attribute, name, text in shapes:
             family = HistogramMetricFamily(name, text, labels=("model", "version"))
             for labels, counts in self._models.items():
                 distribution: Distribution = getattr(counts, attribute)
+                if attribute in _STREAMS_ONLY and distribution.is_empty():
+                    continue
                 family.add_metric(labels, distribution.buckets(), distribution.total)
             yield family
 
@@ -126,7 +163,13 @@ class WorkerMetrics(Collector):
             ("gateways_joined", "Gateways that hold a lease of this worker.", read.gateways_joined),
             ("draining", "1 while it takes no new work.", int(read.draining)),
         )
-        return [
+        families = [
             GaugeMetricFamily(f"headway_worker_{name}", text, value=value)
             for name, text, value in gauges
         ]
+        for attribute, name, text in _LANE_GAUGES:
+            family = GaugeMetricFamily(name, text, labels=("model", "version"))
+            for lanes in read.lanes:
+                family.add_metric((lanes.model, lanes.version), getattr(lanes, attribute))
+            families.append(family)
+        return families

@@ -27,41 +27,41 @@ from google.rpc import status_pb2 as google_dot_rpc_dot_status__pb2
 from headway.v1 import types_pb2 as headway_dot_v1_dot_types__pb2
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x1aheadway/v1/inference.proto\x12\nheadway.v1\x1a\x1egoogle/protobuf/duration.proto\x1a\x17google/rpc/status.proto\x1a\x16headway/v1/types.proto\"\x88\x03\n\x0cInferRequest\x12\r\n\x05model\x18\x01 \x01(\t\x12\x0f\n\x07version\x18\x02 \x01(\t\x12 \n\x05input\x18\x03 \x01(\x0b\x32\x11.headway.v1.Input\x12\x13\n\x0bsession_key\x18\x04 \x01(\t\x12&\n\x08priority\x18\x05 \x01(\x0e\x32\x14.headway.v1.Priority\x12\x1e\n\x04lane\x18\x06 \x01(\x0e\x32\x10.headway.v1.Lane\x12\x13\n\x06weight\x18\x07 \x01(\x01H\x00\x88\x01\x01\x12&\n\x03slo\x18\x08 \x01(\x0b\x32\x19.google.protobuf.Duration\x12\x1d\n\x10max_output_units\x18\t \x01(\x03H\x01\x88\x01\x01\x12\x30\n\x08sampling\x18\n \x01(\x0b\x32\x1e.headway.v1.SamplingParameters\x12\x17\n\x0fidempotency_key\x18\x0b \x01(\t\x12\x12\n\nrequest_id\x18\x0c \x01(\tB\t\n\x07_weightB\x13\n\x11_max_output_units\"\x88\x02\n\rInferResponse\x12\x12\n\nrequest_id\x18\x01 \x01(\t\x12\r\n\x05model\x18\x02 \x01(\t\x12\x0f\n\x07version\x18\x03 \x01(\t\x12\x0f\n\x07replica\x18\x04 \x01(\t\x12\x0e\n\x06hedged\x18\x05 \x01(\x08\x12\x10\n\x08\x61ttempts\x18\x06 \x01(\x05\x12\"\n\x06output\x18\x07 \x01(\x0b\x32\x12.headway.v1.Output\x12 \n\x05usage\x18\x08 \x01(\x0b\x32\x11.headway.v1.Usage\x12$\n\x07timings\x18\t \x01(\x0b\x32\x13.headway.v1.Timings\x12$\n\x05\x62\x61tch\x18\n \x01(\x0b\x32\x15.headway.v1.BatchInfo\"\xed\x01\n\x07Timings\x12)\n\x06queued\x18\x01 \x01(\x0b\x32\x19.google.protobuf.Duration\x12)\n\x06\x64\x65vice\x18\x02 \x01(\x0b\x32\x19.google.protobuf.Duration\x12,\n\texecution\x18\x03 \x01(\x0b\x32\x19.google.protobuf.Duration\x12(\n\x05total\x18\x04 \x01(\x0b\x32\x19.google.protobuf.Duration\x12\x34\n\x11slack_at_dispatch\x18\x05 \x01(\x0b\x32\x19.google.protobuf.Duration\"\xa0\x01\n\tBatchInfo\x12\n\n\x02id\x18\x01 \x01(\x04\x12\x0c\n\x04size\x18\x02 \x01(\x05\x12\x0c\n\x04rows\x18\x03 \x01(\x05\x12\r\n\x05units\x18\x04 \x01(\x03\x12\'\n\x06reason\x18\x05 \x01(\x0e\x32\x17.headway.v1.BatchReason\x12\x33\n\x10predicted_device\x18\x06 \x01(\x0b\x32\x19.google.protobuf.Duration\"?\n\x12InferStreamRequest\x12)\n\x07request\x18\x01 \x01(\x0b\x32\x18.headway.v1.InferRequest\"t\n\x13InferStreamResponse\x12(\n\x05\x64\x65lta\x18\x01 \x01(\x0b\x32\x17.headway.v1.OutputDeltaH\x00\x12*\n\x05\x66inal\x18\x02 \x01(\x0b\x32\x19.headway.v1.InferResponseH\x00\x42\x07\n\x05\x65vent\"O\n\x0bOutputDelta\x12\r\n\x05index\x18\x01 \x01(\x03\x12\x0c\n\x04text\x18\x02 \x01(\t\x12\x11\n\ttoken_ids\x18\x03 \x03(\r\x12\x10\n\x08logprobs\x18\x04 \x03(\x02\"\x93\x01\n\x10InferManyRequest\x12\n\n\x02id\x18\x01 \x01(\x04\x12+\n\x07request\x18\x02 \x01(\x0b\x32\x18.headway.v1.InferRequestH\x00\x12\x10\n\x06\x63\x61ncel\x18\x03 \x01(\x08H\x00\x12*\n\x07timeout\x18\x04 \x01(\x0b\x32\x19.google.protobuf.DurationB\x08\n\x06\x61\x63tion\"}\n\x11InferManyResponse\x12\n\n\x02id\x18\x01 \x01(\x04\x12-\n\x08response\x18\x02 \x01(\x0b\x32\x19.headway.v1.InferResponseH\x00\x12#\n\x05\x65rror\x18\x03 \x01(\x0b\x32\x12.google.rpc.StatusH\x00\x42\x08\n\x06result\"\x13\n\x11ListModelsRequest\"=\n\x12ListModelsResponse\x12\'\n\x06models\x18\x01 \x03(\x0b\x32\x17.headway.v1.ServedModel\"]\n\x0bServedModel\x12\r\n\x05model\x18\x01 \x01(\t\x12\x12\n\nis_default\x18\x02 \x01(\x08\x12+\n\x08versions\x18\x03 \x03(\x0b\x32\x19.headway.v1.ServedVersion\"\x83\x01\n\rServedVersion\x12\x0f\n\x07version\x18\x01 \x01(\t\x12\r\n\x05ready\x18\x02 \x01(\x08\x12\x15\n\rtraffic_share\x18\x03 \x01(\x01\x12\x16\n\x0eready_replicas\x18\x04 \x01(\x05\x12#\n\x04\x63\x61rd\x18\x05 \x01(\x0b\x32\x15.headway.v1.ModelCard*\xf2\x01\n\x0b\x42\x61tchReason\x12\x1c\n\x18\x42\x41TCH_REASON_UNSPECIFIED\x10\x00\x12\x1e\n\x1a\x42\x41TCH_REASON_QUEUE_EMPTIED\x10\x01\x12\x1d\n\x19\x42\x41TCH_REASON_MAX_REQUESTS\x10\x02\x12\x19\n\x15\x42\x41TCH_REASON_MAX_ROWS\x10\x03\x12\x1a\n\x16\x42\x41TCH_REASON_MAX_UNITS\x10\x04\x12\x19\n\x15\x42\x41TCH_REASON_DEADLINE\x10\x05\x12\x18\n\x14\x42\x41TCH_REASON_QUANTUM\x10\x06\x12\x1a\n\x16\x42\x41TCH_REASON_OVERSIZED\x10\x07\x32\xbd\x02\n\x10InferenceService\x12<\n\x05Infer\x12\x18.headway.v1.InferRequest\x1a\x19.headway.v1.InferResponse\x12P\n\x0bInferStream\x12\x1e.headway.v1.InferStreamRequest\x1a\x1f.headway.v1.InferStreamResponse0\x01\x12L\n\tInferMany\x12\x1c.headway.v1.InferManyRequest\x1a\x1d.headway.v1.InferManyResponse(\x01\x30\x01\x12K\n\nListModels\x12\x1d.headway.v1.ListModelsRequest\x1a\x1e.headway.v1.ListModelsResponseb\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x1aheadway/v1/inference.proto\x12\nheadway.v1\x1a\x1egoogle/protobuf/duration.proto\x1a\x17google/rpc/status.proto\x1a\x16headway/v1/types.proto\"\xb4\x03\n\x0cInferRequest\x12\r\n\x05model\x18\x01 \x01(\t\x12\x0f\n\x07version\x18\x02 \x01(\t\x12 \n\x05input\x18\x03 \x01(\x0b\x32\x11.headway.v1.Input\x12\x13\n\x0bsession_key\x18\x04 \x01(\t\x12&\n\x08priority\x18\x05 \x01(\x0e\x32\x14.headway.v1.Priority\x12\x1e\n\x04lane\x18\x06 \x01(\x0e\x32\x10.headway.v1.Lane\x12\x13\n\x06weight\x18\x07 \x01(\x01H\x00\x88\x01\x01\x12&\n\x03slo\x18\x08 \x01(\x0b\x32\x19.google.protobuf.Duration\x12\x1d\n\x10max_output_units\x18\t \x01(\x03H\x01\x88\x01\x01\x12\x30\n\x08sampling\x18\n \x01(\x0b\x32\x1e.headway.v1.SamplingParameters\x12\x17\n\x0fidempotency_key\x18\x0b \x01(\t\x12\x12\n\nrequest_id\x18\x0c \x01(\t\x12*\n\x07targets\x18\r \x01(\x0b\x32\x19.headway.v1.StreamTargetsB\t\n\x07_weightB\x13\n\x11_max_output_units\"\x88\x02\n\rInferResponse\x12\x12\n\nrequest_id\x18\x01 \x01(\t\x12\r\n\x05model\x18\x02 \x01(\t\x12\x0f\n\x07version\x18\x03 \x01(\t\x12\x0f\n\x07replica\x18\x04 \x01(\t\x12\x0e\n\x06hedged\x18\x05 \x01(\x08\x12\x10\n\x08\x61ttempts\x18\x06 \x01(\x05\x12\"\n\x06output\x18\x07 \x01(\x0b\x32\x12.headway.v1.Output\x12 \n\x05usage\x18\x08 \x01(\x0b\x32\x11.headway.v1.Usage\x12$\n\x07timings\x18\t \x01(\x0b\x32\x13.headway.v1.Timings\x12$\n\x05\x62\x61tch\x18\n \x01(\x0b\x32\x15.headway.v1.BatchInfo\"\xed\x01\n\x07Timings\x12)\n\x06queued\x18\x01 \x01(\x0b\x32\x19.google.protobuf.Duration\x12)\n\x06\x64\x65vice\x18\x02 \x01(\x0b\x32\x19.google.protobuf.Duration\x12,\n\texecution\x18\x03 \x01(\x0b\x32\x19.google.protobuf.Duration\x12(\n\x05total\x18\x04 \x01(\x0b\x32\x19.google.protobuf.Duration\x12\x34\n\x11slack_at_dispatch\x18\x05 \x01(\x0b\x32\x19.google.protobuf.Duration\"\xa0\x01\n\tBatchInfo\x12\n\n\x02id\x18\x01 \x01(\x04\x12\x0c\n\x04size\x18\x02 \x01(\x05\x12\x0c\n\x04rows\x18\x03 \x01(\x05\x12\r\n\x05units\x18\x04 \x01(\x03\x12\'\n\x06reason\x18\x05 \x01(\x0e\x32\x17.headway.v1.BatchReason\x12\x33\n\x10predicted_device\x18\x06 \x01(\x0b\x32\x19.google.protobuf.Duration\"?\n\x12InferStreamRequest\x12)\n\x07request\x18\x01 \x01(\x0b\x32\x18.headway.v1.InferRequest\"t\n\x13InferStreamResponse\x12(\n\x05\x64\x65lta\x18\x01 \x01(\x0b\x32\x17.headway.v1.OutputDeltaH\x00\x12*\n\x05\x66inal\x18\x02 \x01(\x0b\x32\x19.headway.v1.InferResponseH\x00\x42\x07\n\x05\x65vent\"O\n\x0bOutputDelta\x12\r\n\x05index\x18\x01 \x01(\x03\x12\x0c\n\x04text\x18\x02 \x01(\t\x12\x11\n\ttoken_ids\x18\x03 \x03(\r\x12\x10\n\x08logprobs\x18\x04 \x03(\x02\"\x93\x01\n\x10InferManyRequest\x12\n\n\x02id\x18\x01 \x01(\x04\x12+\n\x07request\x18\x02 \x01(\x0b\x32\x18.headway.v1.InferRequestH\x00\x12\x10\n\x06\x63\x61ncel\x18\x03 \x01(\x08H\x00\x12*\n\x07timeout\x18\x04 \x01(\x0b\x32\x19.google.protobuf.DurationB\x08\n\x06\x61\x63tion\"}\n\x11InferManyResponse\x12\n\n\x02id\x18\x01 \x01(\x04\x12-\n\x08response\x18\x02 \x01(\x0b\x32\x19.headway.v1.InferResponseH\x00\x12#\n\x05\x65rror\x18\x03 \x01(\x0b\x32\x12.google.rpc.StatusH\x00\x42\x08\n\x06result\"\x13\n\x11ListModelsRequest\"=\n\x12ListModelsResponse\x12\'\n\x06models\x18\x01 \x03(\x0b\x32\x17.headway.v1.ServedModel\"]\n\x0bServedModel\x12\r\n\x05model\x18\x01 \x01(\t\x12\x12\n\nis_default\x18\x02 \x01(\x08\x12+\n\x08versions\x18\x03 \x03(\x0b\x32\x19.headway.v1.ServedVersion\"\x83\x01\n\rServedVersion\x12\x0f\n\x07version\x18\x01 \x01(\t\x12\r\n\x05ready\x18\x02 \x01(\x08\x12\x15\n\rtraffic_share\x18\x03 \x01(\x01\x12\x16\n\x0eready_replicas\x18\x04 \x01(\x05\x12#\n\x04\x63\x61rd\x18\x05 \x01(\x0b\x32\x15.headway.v1.ModelCard*\xf2\x01\n\x0b\x42\x61tchReason\x12\x1c\n\x18\x42\x41TCH_REASON_UNSPECIFIED\x10\x00\x12\x1e\n\x1a\x42\x41TCH_REASON_QUEUE_EMPTIED\x10\x01\x12\x1d\n\x19\x42\x41TCH_REASON_MAX_REQUESTS\x10\x02\x12\x19\n\x15\x42\x41TCH_REASON_MAX_ROWS\x10\x03\x12\x1a\n\x16\x42\x41TCH_REASON_MAX_UNITS\x10\x04\x12\x19\n\x15\x42\x41TCH_REASON_DEADLINE\x10\x05\x12\x18\n\x14\x42\x41TCH_REASON_QUANTUM\x10\x06\x12\x1a\n\x16\x42\x41TCH_REASON_OVERSIZED\x10\x07\x32\xbd\x02\n\x10InferenceService\x12<\n\x05Infer\x12\x18.headway.v1.InferRequest\x1a\x19.headway.v1.InferResponse\x12P\n\x0bInferStream\x12\x1e.headway.v1.InferStreamRequest\x1a\x1f.headway.v1.InferStreamResponse0\x01\x12L\n\tInferMany\x12\x1c.headway.v1.InferManyRequest\x1a\x1d.headway.v1.InferManyResponse(\x01\x30\x01\x12K\n\nListModels\x12\x1d.headway.v1.ListModelsRequest\x1a\x1e.headway.v1.ListModelsResponseb\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
 _builder.BuildTopDescriptorsAndMessages(DESCRIPTOR, 'headway.v1.inference_pb2', _globals)
 if not _descriptor._USE_C_DESCRIPTORS:
   DESCRIPTOR._loaded_options = None
-  _globals['_BATCHREASON']._serialized_start=2043
-  _globals['_BATCHREASON']._serialized_end=2285
+  _globals['_BATCHREASON']._serialized_start=2087
+  _globals['_BATCHREASON']._serialized_end=2329
   _globals['_INFERREQUEST']._serialized_start=124
-  _globals['_INFERREQUEST']._serialized_end=516
-  _globals['_INFERRESPONSE']._serialized_start=519
-  _globals['_INFERRESPONSE']._serialized_end=783
-  _globals['_TIMINGS']._serialized_start=786
-  _globals['_TIMINGS']._serialized_end=1023
-  _globals['_BATCHINFO']._serialized_start=1026
-  _globals['_BATCHINFO']._serialized_end=1186
-  _globals['_INFERSTREAMREQUEST']._serialized_start=1188
-  _globals['_INFERSTREAMREQUEST']._serialized_end=1251
-  _globals['_INFERSTREAMRESPONSE']._serialized_start=1253
-  _globals['_INFERSTREAMRESPONSE']._serialized_end=1369
-  _globals['_OUTPUTDELTA']._serialized_start=1371
-  _globals['_OUTPUTDELTA']._serialized_end=1450
-  _globals['_INFERMANYREQUEST']._serialized_start=1453
-  _globals['_INFERMANYREQUEST']._serialized_end=1600
-  _globals['_INFERMANYRESPONSE']._serialized_start=1602
-  _globals['_INFERMANYRESPONSE']._serialized_end=1727
-  _globals['_LISTMODELSREQUEST']._serialized_start=1729
-  _globals['_LISTMODELSREQUEST']._serialized_end=1748
-  _globals['_LISTMODELSRESPONSE']._serialized_start=1750
-  _globals['_LISTMODELSRESPONSE']._serialized_end=1811
-  _globals['_SERVEDMODEL']._serialized_start=1813
-  _globals['_SERVEDMODEL']._serialized_end=1906
-  _globals['_SERVEDVERSION']._serialized_start=1909
-  _globals['_SERVEDVERSION']._serialized_end=2040
-  _globals['_INFERENCESERVICE']._serialized_start=2288
-  _globals['_INFERENCESERVICE']._serialized_end=2605
+  _globals['_INFERREQUEST']._serialized_end=560
+  _globals['_INFERRESPONSE']._serialized_start=563
+  _globals['_INFERRESPONSE']._serialized_end=827
+  _globals['_TIMINGS']._serialized_start=830
+  _globals['_TIMINGS']._serialized_end=1067
+  _globals['_BATCHINFO']._serialized_start=1070
+  _globals['_BATCHINFO']._serialized_end=1230
+  _globals['_INFERSTREAMREQUEST']._serialized_start=1232
+  _globals['_INFERSTREAMREQUEST']._serialized_end=1295
+  _globals['_INFERSTREAMRESPONSE']._serialized_start=1297
+  _globals['_INFERSTREAMRESPONSE']._serialized_end=1413
+  _globals['_OUTPUTDELTA']._serialized_start=1415
+  _globals['_OUTPUTDELTA']._serialized_end=1494
+  _globals['_INFERMANYREQUEST']._serialized_start=1497
+  _globals['_INFERMANYREQUEST']._serialized_end=1644
+  _globals['_INFERMANYRESPONSE']._serialized_start=1646
+  _globals['_INFERMANYRESPONSE']._serialized_end=1771
+  _globals['_LISTMODELSREQUEST']._serialized_start=1773
+  _globals['_LISTMODELSREQUEST']._serialized_end=1792
+  _globals['_LISTMODELSRESPONSE']._serialized_start=1794
+  _globals['_LISTMODELSRESPONSE']._serialized_end=1855
+  _globals['_SERVEDMODEL']._serialized_start=1857
+  _globals['_SERVEDMODEL']._serialized_end=1950
+  _globals['_SERVEDVERSION']._serialized_start=1953
+  _globals['_SERVEDVERSION']._serialized_end=2084
+  _globals['_INFERENCESERVICE']._serialized_start=2332
+  _globals['_INFERENCESERVICE']._serialized_end=2649
 # @@protoc_insertion_point(module_scope)

@@ -32,7 +32,7 @@ BATCH_REASON_QUANTUM: BatchReason
 BATCH_REASON_OVERSIZED: BatchReason
 
 class InferRequest(_message.Message):
-    __slots__ = ("model", "version", "input", "session_key", "priority", "lane", "weight", "slo", "max_output_units", "sampling", "idempotency_key", "request_id")
+    __slots__ = ("model", "version", "input", "session_key", "priority", "lane", "weight", "slo", "max_output_units", "sampling", "idempotency_key", "request_id", "targets")
     MODEL_FIELD_NUMBER: _ClassVar[int]
     VERSION_FIELD_NUMBER: _ClassVar[int]
     INPUT_FIELD_NUMBER: _ClassVar[int]
@@ -45,6 +45,7 @@ class InferRequest(_message.Message):
     SAMPLING_FIELD_NUMBER: _ClassVar[int]
     IDEMPOTENCY_KEY_FIELD_NUMBER: _ClassVar[int]
     REQUEST_ID_FIELD_NUMBER: _ClassVar[int]
+    TARGETS_FIELD_NUMBER: _ClassVar[int]
     model: str
     version: str
     input: _types_pb2.Input
@@ -57,7 +58,8 @@ class InferRequest(_message.Message):
     sampling: _types_pb2.SamplingParameters
     idempotency_key: str
     request_id: str
-    def __init__(self, model: _Optional[str] = ..., version: _Optional[str] = ..., input: _Optional[_Union[_types_pb2.Input, _Mapping]] = ..., session_key: _Optional[str] = ..., priority: _Optional[_Union[_types_pb2.Priority, str]] = ..., lane: _Optional[_Union[_types_pb2.Lane, str]] = ..., weight: _Optional[float] = ..., slo: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ..., max_output_units: _Optional[int] = ..., sampling: _Optional[_Union[_types_pb2.SamplingParameters, _Mapping]] = ..., idempotency_key: _Optional[str] = ..., request_id: _Optional[str] = ...) -> None: ...
+    targets: _types_pb2.StreamTargets
+    def __init__(self, model: _Optional[str] = ..., version: _Optional[str] = ..., input: _Optional[_Union[_types_pb2.Input, _Mapping]] = ..., session_key: _Optional[str] = ..., priority: _Optional[_Union[_types_pb2.Priority, str]] = ..., lane: _Optional[_Union[_types_pb2.Lane, str]] = ..., weight: _Optional[float] = ..., slo: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ..., max_output_units: _Optional[int] = ..., sampling: _Optional[_Union[_types_pb2.SamplingParameters, _Mapping]] = ..., idempotency_key: _Optional[str] = ..., request_id: _Optional[str] = ..., targets: _Optional[_Union[_types_pb2.StreamTargets, _Mapping]] = ...) -> None: ...
 
 class InferResponse(_message.Message):
     __slots__ = ("request_id", "model", "version", "replica", "hedged", "attempts", "output", "usage", "timings", "batch")

@@ -169,6 +169,16 @@ class SamplingParameters(_message.Message):
     logprobs: int
     def __init__(self, temperature: _Optional[float] = ..., top_p: _Optional[float] = ..., top_k: _Optional[int] = ..., seed: _Optional[int] = ..., stop: _Optional[_Iterable[str]] = ..., logprobs: _Optional[int] = ...) -> None: ...
 
+class StreamTargets(_message.Message):
+    __slots__ = ("first_token", "gap", "completion")
+    FIRST_TOKEN_FIELD_NUMBER: _ClassVar[int]
+    GAP_FIELD_NUMBER: _ClassVar[int]
+    COMPLETION_FIELD_NUMBER: _ClassVar[int]
+    first_token: _duration_pb2.Duration
+    gap: _duration_pb2.Duration
+    completion: _duration_pb2.Duration
+    def __init__(self, first_token: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ..., gap: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ..., completion: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ...) -> None: ...
+
 class ModelCard(_message.Message):
     __slots__ = ("model", "version", "runtime", "input_kinds", "unit_estimate", "batch_limits", "default_deadline", "cost_prior", "generative", "accelerator", "tensor_inputs")
     MODEL_FIELD_NUMBER: _ClassVar[int]

@@ -25,15 +25,15 @@ _sym_db = _symbol_database.Default()
 from headway.v1 import types_pb2 as headway_dot_v1_dot_types__pb2
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x17headway/v1/worker.proto\x12\nheadway.v1\x1a\x16headway/v1/types.proto\"\xd7\x01\n\x0eSessionRequest\x12/\n\x08greeting\x18\x01 \x01(\x0b\x32\x1b.headway.v1.GatewayGreetingH\x00\x12+\n\x07\x65xecute\x18\x02 \x01(\x0b\x32\x18.headway.v1.ExecuteBatchH\x00\x12)\n\x06\x63\x61ncel\x18\x03 \x01(\x0b\x32\x17.headway.v1.CancelItemsH\x00\x12\x31\n\rstream_credit\x18\x04 \x01(\x0b\x32\x18.headway.v1.StreamCreditH\x00\x42\t\n\x07message\"\xf2\x01\n\x0fSessionResponse\x12.\n\x08greeting\x18\x01 \x01(\x0b\x32\x1a.headway.v1.WorkerGreetingH\x00\x12)\n\x06result\x18\x02 \x01(\x0b\x32\x17.headway.v1.BatchResultH\x00\x12%\n\x04\x62usy\x18\x03 \x01(\x0b\x32\x15.headway.v1.BatchBusyH\x00\x12(\n\x05parts\x18\x04 \x01(\x0b\x32\x17.headway.v1.StreamPartsH\x00\x12(\n\x08\x63\x61pacity\x18\x05 \x01(\x0b\x32\x14.headway.v1.CapacityH\x00\x42\t\n\x07message\":\n\x0fGatewayGreeting\x12\x12\n\ngateway_id\x18\x01 \x01(\t\x12\x13\n\x0b\x66leet_token\x18\x02 \x01(\t\"\x89\x01\n\x0eWorkerGreeting\x12\x11\n\tworker_id\x18\x01 \x01(\t\x12\x13\n\x0binstance_id\x18\x02 \x01(\t\x12\'\n\x06models\x18\x03 \x03(\x0b\x32\x17.headway.v1.HostedModel\x12&\n\x08\x63\x61pacity\x18\x04 \x01(\x0b\x32\x14.headway.v1.Capacity\"B\n\x0bHostedModel\x12\x0e\n\x06handle\x18\x01 \x01(\r\x12#\n\x04\x63\x61rd\x18\x02 \x01(\x0b\x32\x15.headway.v1.ModelCard\"\x8c\x01\n\x0c\x45xecuteBatch\x12\x10\n\x08\x62\x61tch_id\x18\x01 \x01(\x04\x12\x14\n\x0cmodel_handle\x18\x02 \x01(\r\x12$\n\x05items\x18\x03 \x03(\x0b\x32\x15.headway.v1.BatchItem\x12\x1b\n\x13predicted_device_ns\x18\x04 \x01(\x03\x12\x11\n\tpipelined\x18\x05 \x01(\x08\"\xc9\x01\n\tBatchItem\x12\x0f\n\x07item_id\x18\x01 \x01(\x04\x12\x14\n\x0cremaining_ns\x18\x02 \x01(\x03\x12 \n\x05input\x18\x03 \x01(\x0b\x32\x11.headway.v1.Input\x12\x18\n\x10max_output_units\x18\x04 \x01(\x03\x12\x30\n\x08sampling\x18\x05 \x01(\x0b\x32\x1e.headway.v1.SamplingParameters\x12\x13\n\x0btraceparent\x18\x06 \x01(\t\x12\x12\n\nrequest_id\x18\x07 \x01(\t\"1\n\x0b\x43\x61ncelItems\x12\x10\n\x08\x62\x61tch_id\x18\x01 \x01(\x04\x12\x10\n\x08item_ids\x18\x02 \x03(\x04\".\n\x0cStreamCredit\x12\x0f\n\x07item_id\x18\x01 \x01(\x04\x12\r\n\x05parts\x18\x02 \x01(\x05\"\x8a\x01\n\x0b\x42\x61tchResult\x12\x10\n\x08\x62\x61tch_id\x18\x01 \x01(\x04\x12%\n\x05items\x18\x02 \x03(\x0b\x32\x16.headway.v1.ItemResult\x12\x11\n\tdevice_ns\x18\x03 \x01(\x03\x12\x0f\n\x07wall_ns\x18\x04 \x01(\x03\x12\r\n\x05units\x18\x05 \x01(\x03\x12\x0f\n\x07idle_ns\x18\x06 \x01(\x03\"\x9c\x01\n\nItemResult\x12\x0f\n\x07item_id\x18\x01 \x01(\x04\x12&\n\x06status\x18\x02 \x01(\x0e\x32\x16.headway.v1.ItemStatus\x12\x0f\n\x07message\x18\x03 \x01(\t\x12\"\n\x06output\x18\x04 \x01(\x0b\x32\x12.headway.v1.Output\x12 \n\x05usage\x18\x05 \x01(\x0b\x32\x11.headway.v1.Usage\"G\n\tBatchBusy\x12\x10\n\x08\x62\x61tch_id\x18\x01 \x01(\x04\x12\x16\n\x0eretry_after_ns\x18\x02 \x01(\x03\x12\x10\n\x08\x64raining\x18\x03 \x01(\x08\"4\n\x0bStreamParts\x12%\n\x05parts\x18\x01 \x03(\x0b\x32\x16.headway.v1.StreamPart\"P\n\nStreamPart\x12\x0f\n\x07item_id\x18\x01 \x01(\x04\x12\x0c\n\x04text\x18\x02 \x01(\t\x12\x11\n\ttoken_ids\x18\x03 \x03(\r\x12\x10\n\x08logprobs\x18\x04 \x03(\x02\"x\n\x08\x43\x61pacity\x12\x12\n\nfree_slots\x18\x01 \x01(\x05\x12\x12\n\nfree_lanes\x18\x02 \x01(\x05\x12\x15\n\rfree_kv_units\x18\x03 \x01(\x03\x12\x1b\n\x13\x66irst_token_wait_ns\x18\x04 \x01(\x03\x12\x10\n\x08\x64raining\x18\x05 \x01(\x08*\xa2\x01\n\nItemStatus\x12\x1b\n\x17ITEM_STATUS_UNSPECIFIED\x10\x00\x12\x12\n\x0eITEM_STATUS_OK\x10\x01\x12\x17\n\x13ITEM_STATUS_INVALID\x10\x02\x12\x16\n\x12ITEM_STATUS_FAILED\x10\x03\x12\x19\n\x15ITEM_STATUS_CANCELLED\x10\x04\x12\x17\n\x13ITEM_STATUS_EXPIRED\x10\x05\x32W\n\rWorkerService\x12\x46\n\x07Session\x12\x1a.headway.v1.SessionRequest\x1a\x1b.headway.v1.SessionResponse(\x01\x30\x01\x62\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x17headway/v1/worker.proto\x12\nheadway.v1\x1a\x16headway/v1/types.proto\"\xd7\x01\n\x0eSessionRequest\x12/\n\x08greeting\x18\x01 \x01(\x0b\x32\x1b.headway.v1.GatewayGreetingH\x00\x12+\n\x07\x65xecute\x18\x02 \x01(\x0b\x32\x18.headway.v1.ExecuteBatchH\x00\x12)\n\x06\x63\x61ncel\x18\x03 \x01(\x0b\x32\x17.headway.v1.CancelItemsH\x00\x12\x31\n\rstream_credit\x18\x04 \x01(\x0b\x32\x18.headway.v1.StreamCreditH\x00\x42\t\n\x07message\"\xf2\x01\n\x0fSessionResponse\x12.\n\x08greeting\x18\x01 \x01(\x0b\x32\x1a.headway.v1.WorkerGreetingH\x00\x12)\n\x06result\x18\x02 \x01(\x0b\x32\x17.headway.v1.BatchResultH\x00\x12%\n\x04\x62usy\x18\x03 \x01(\x0b\x32\x15.headway.v1.BatchBusyH\x00\x12(\n\x05parts\x18\x04 \x01(\x0b\x32\x17.headway.v1.StreamPartsH\x00\x12(\n\x08\x63\x61pacity\x18\x05 \x01(\x0b\x32\x14.headway.v1.CapacityH\x00\x42\t\n\x07message\":\n\x0fGatewayGreeting\x12\x12\n\ngateway_id\x18\x01 \x01(\t\x12\x13\n\x0b\x66leet_token\x18\x02 \x01(\t\"\x89\x01\n\x0eWorkerGreeting\x12\x11\n\tworker_id\x18\x01 \x01(\t\x12\x13\n\x0binstance_id\x18\x02 \x01(\t\x12\'\n\x06models\x18\x03 \x03(\x0b\x32\x17.headway.v1.HostedModel\x12&\n\x08\x63\x61pacity\x18\x04 \x01(\x0b\x32\x14.headway.v1.Capacity\"B\n\x0bHostedModel\x12\x0e\n\x06handle\x18\x01 \x01(\r\x12#\n\x04\x63\x61rd\x18\x02 \x01(\x0b\x32\x15.headway.v1.ModelCard\"\x8c\x01\n\x0c\x45xecuteBatch\x12\x10\n\x08\x62\x61tch_id\x18\x01 \x01(\x04\x12\x14\n\x0cmodel_handle\x18\x02 \x01(\r\x12$\n\x05items\x18\x03 \x03(\x0b\x32\x15.headway.v1.BatchItem\x12\x1b\n\x13predicted_device_ns\x18\x04 \x01(\x03\x12\x11\n\tpipelined\x18\x05 \x01(\x08\"\xf3\x01\n\tBatchItem\x12\x0f\n\x07item_id\x18\x01 \x01(\x04\x12\x14\n\x0cremaining_ns\x18\x02 \x01(\x03\x12 \n\x05input\x18\x03 \x01(\x0b\x32\x11.headway.v1.Input\x12\x18\n\x10max_output_units\x18\x04 \x01(\x03\x12\x30\n\x08sampling\x18\x05 \x01(\x0b\x32\x1e.headway.v1.SamplingParameters\x12\x13\n\x0btraceparent\x18\x06 \x01(\t\x12\x12\n\nrequest_id\x18\x07 \x01(\t\x12(\n\x07targets\x18\x08 \x01(\x0b\x32\x17.headway.v1.ItemTargets\"\xb3\x01\n\x0bItemTargets\x12%\n\x18\x66irst_token_remaining_ns\x18\x01 \x01(\x03H\x00\x88\x01\x01\x12\x13\n\x06gap_ns\x18\x02 \x01(\x03H\x01\x88\x01\x01\x12$\n\x17\x63ompletion_remaining_ns\x18\x03 \x01(\x03H\x02\x88\x01\x01\x42\x1b\n\x19_first_token_remaining_nsB\t\n\x07_gap_nsB\x1a\n\x18_completion_remaining_ns\"1\n\x0b\x43\x61ncelItems\x12\x10\n\x08\x62\x61tch_id\x18\x01 \x01(\x04\x12\x10\n\x08item_ids\x18\x02 \x03(\x04\".\n\x0cStreamCredit\x12\x0f\n\x07item_id\x18\x01 \x01(\x04\x12\r\n\x05parts\x18\x02 \x01(\x05\"\x8a\x01\n\x0b\x42\x61tchResult\x12\x10\n\x08\x62\x61tch_id\x18\x01 \x01(\x04\x12%\n\x05items\x18\x02 \x03(\x0b\x32\x16.headway.v1.ItemResult\x12\x11\n\tdevice_ns\x18\x03 \x01(\x03\x12\x0f\n\x07wall_ns\x18\x04 \x01(\x03\x12\r\n\x05units\x18\x05 \x01(\x03\x12\x0f\n\x07idle_ns\x18\x06 \x01(\x03\"\x9c\x01\n\nItemResult\x12\x0f\n\x07item_id\x18\x01 \x01(\x04\x12&\n\x06status\x18\x02 \x01(\x0e\x32\x16.headway.v1.ItemStatus\x12\x0f\n\x07message\x18\x03 \x01(\t\x12\"\n\x06output\x18\x04 \x01(\x0b\x32\x12.headway.v1.Output\x12 \n\x05usage\x18\x05 \x01(\x0b\x32\x11.headway.v1.Usage\"G\n\tBatchBusy\x12\x10\n\x08\x62\x61tch_id\x18\x01 \x01(\x04\x12\x16\n\x0eretry_after_ns\x18\x02 \x01(\x03\x12\x10\n\x08\x64raining\x18\x03 \x01(\x08\"4\n\x0bStreamParts\x12%\n\x05parts\x18\x01 \x03(\x0b\x32\x16.headway.v1.StreamPart\"P\n\nStreamPart\x12\x0f\n\x07item_id\x18\x01 \x01(\x04\x12\x0c\n\x04text\x18\x02 \x01(\t\x12\x11\n\ttoken_ids\x18\x03 \x03(\r\x12\x10\n\x08logprobs\x18\x04 \x03(\x02\"\xa3\x01\n\x08\x43\x61pacity\x12\x12\n\nfree_slots\x18\x01 \x01(\x05\x12\x12\n\nfree_lanes\x18\x02 \x01(\x05\x12\x15\n\rfree_kv_units\x18\x03 \x01(\x03\x12\x1b\n\x13\x66irst_token_wait_ns\x18\x04 \x01(\x03\x12\x10\n\x08\x64raining\x18\x05 \x01(\x08\x12)\n\x06models\x18\x06 \x03(\x0b\x32\x19.headway.v1.ModelCapacity\"\x94\x01\n\rModelCapacity\x12\x0e\n\x06handle\x18\x01 \x01(\r\x12\x12\n\nfree_lanes\x18\x02 \x01(\x05\x12\x15\n\rfree_kv_units\x18\x03 \x01(\x03\x12\x1b\n\x13\x66irst_token_wait_ns\x18\x04 \x01(\x03\x12\x13\n\x0btotal_lanes\x18\x05 \x01(\x05\x12\x16\n\x0etotal_kv_units\x18\x06 \x01(\x03*\xa2\x01\n\nItemStatus\x12\x1b\n\x17ITEM_STATUS_UNSPECIFIED\x10\x00\x12\x12\n\x0eITEM_STATUS_OK\x10\x01\x12\x17\n\x13ITEM_STATUS_INVALID\x10\x02\x12\x16\n\x12ITEM_STATUS_FAILED\x10\x03\x12\x19\n\x15ITEM_STATUS_CANCELLED\x10\x04\x12\x17\n\x13ITEM_STATUS_EXPIRED\x10\x05\x32W\n\rWorkerService\x12\x46\n\x07Session\x12\x1a.headway.v1.SessionRequest\x1a\x1b.headway.v1.SessionResponse(\x01\x30\x01\x62\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
 _builder.BuildTopDescriptorsAndMessages(DESCRIPTOR, 'headway.v1.worker_pb2', _globals)
 if not _descriptor._USE_C_DESCRIPTORS:
   DESCRIPTOR._loaded_options = None
-  _globals['_ITEMSTATUS']._serialized_start=1872
-  _globals['_ITEMSTATUS']._serialized_end=2034
+  _globals['_ITEMSTATUS']._serialized_start=2291
+  _globals['_ITEMSTATUS']._serialized_end=2453
   _globals['_SESSIONREQUEST']._serialized_start=64
   _globals['_SESSIONREQUEST']._serialized_end=279
   _globals['_SESSIONRESPONSE']._serialized_start=282
@@ -47,23 +47,27 @@ if not _descriptor._USE_C_DESCRIPTORS:
   _globals['_EXECUTEBATCH']._serialized_start=795
   _globals['_EXECUTEBATCH']._serialized_end=935
   _globals['_BATCHITEM']._serialized_start=938
-  _globals['_BATCHITEM']._serialized_end=1139
-  _globals['_CANCELITEMS']._serialized_start=1141
-  _globals['_CANCELITEMS']._serialized_end=1190
-  _globals['_STREAMCREDIT']._serialized_start=1192
-  _globals['_STREAMCREDIT']._serialized_end=1238
-  _globals['_BATCHRESULT']._serialized_start=1241
-  _globals['_BATCHRESULT']._serialized_end=1379
-  _globals['_ITEMRESULT']._serialized_start=1382
-  _globals['_ITEMRESULT']._serialized_end=1538
-  _globals['_BATCHBUSY']._serialized_start=1540
-  _globals['_BATCHBUSY']._serialized_end=1611
-  _globals['_STREAMPARTS']._serialized_start=1613
-  _globals['_STREAMPARTS']._serialized_end=1665
-  _globals['_STREAMPART']._serialized_start=1667
-  _globals['_STREAMPART']._serialized_end=1747
-  _globals['_CAPACITY']._serialized_start=1749
-  _globals['_CAPACITY']._serialized_end=1869
-  _globals['_WORKERSERVICE']._serialized_start=2036
-  _globals['_WORKERSERVICE']._serialized_end=2123
+  _globals['_BATCHITEM']._serialized_end=1181
+  _globals['_ITEMTARGETS']._serialized_start=1184
+  _globals['_ITEMTARGETS']._serialized_end=1363
+  _globals['_CANCELITEMS']._serialized_start=1365
+  _globals['_CANCELITEMS']._serialized_end=1414
+  _globals['_STREAMCREDIT']._serialized_start=1416
+  _globals['_STREAMCREDIT']._serialized_end=1462
+  _globals['_BATCHRESULT']._serialized_start=1465
+  _globals['_BATCHRESULT']._serialized_end=1603
+  _globals['_ITEMRESULT']._serialized_start=1606
+  _globals['_ITEMRESULT']._serialized_end=1762
+  _globals['_BATCHBUSY']._serialized_start=1764
+  _globals['_BATCHBUSY']._serialized_end=1835
+  _globals['_STREAMPARTS']._serialized_start=1837
+  _globals['_STREAMPARTS']._serialized_end=1889
+  _globals['_STREAMPART']._serialized_start=1891
+  _globals['_STREAMPART']._serialized_end=1971
+  _globals['_CAPACITY']._serialized_start=1974
+  _globals['_CAPACITY']._serialized_end=2137
+  _globals['_MODELCAPACITY']._serialized_start=2140
+  _globals['_MODELCAPACITY']._serialized_end=2288
+  _globals['_WORKERSERVICE']._serialized_start=2455
+  _globals['_WORKERSERVICE']._serialized_end=2542
 # @@protoc_insertion_point(module_scope)

@@ -92,7 +92,7 @@ class ExecuteBatch(_message.Message):
     def __init__(self, batch_id: _Optional[int] = ..., model_handle: _Optional[int] = ..., items: _Optional[_Iterable[_Union[BatchItem, _Mapping]]] = ..., predicted_device_ns: _Optional[int] = ..., pipelined: _Optional[bool] = ...) -> None: ...
 
 class BatchItem(_message.Message):
-    __slots__ = ("item_id", "remaining_ns", "input", "max_output_units", "sampling", "traceparent", "request_id")
+    __slots__ = ("item_id", "remaining_ns", "input", "max_output_units", "sampling", "traceparent", "request_id", "targets")
     ITEM_ID_FIELD_NUMBER: _ClassVar[int]
     REMAINING_NS_FIELD_NUMBER: _ClassVar[int]
     INPUT_FIELD_NUMBER: _ClassVar[int]
@@ -100,6 +100,7 @@ class BatchItem(_message.Message):
     SAMPLING_FIELD_NUMBER: _ClassVar[int]
     TRACEPARENT_FIELD_NUMBER: _ClassVar[int]
     REQUEST_ID_FIELD_NUMBER: _ClassVar[int]
+    TARGETS_FIELD_NUMBER: _ClassVar[int]
     item_id: int
     remaining_ns: int
     input: _types_pb2.Input
@@ -107,7 +108,18 @@ class BatchItem(_message.Message):
     sampling: _types_pb2.SamplingParameters
     traceparent: str
     request_id: str
-    def __init__(self, item_id: _Optional[int] = ..., remaining_ns: _Optional[int] = ..., input: _Optional[_Union[_types_pb2.Input, _Mapping]] = ..., max_output_units: _Optional[int] = ..., sampling: _Optional[_Union[_types_pb2.SamplingParameters, _Mapping]] = ..., traceparent: _Optional[str] = ..., request_id: _Optional[str] = ...) -> None: ...
+    targets: ItemTargets
+    def __init__(self, item_id: _Optional[int] = ..., remaining_ns: _Optional[int] = ..., input: _Optional[_Union[_types_pb2.Input, _Mapping]] = ..., max_output_units: _Optional[int] = ..., sampling: _Optional[_Union[_types_pb2.SamplingParameters, _Mapping]] = ..., traceparent: _Optional[str] = ..., request_id: _Optional[str] = ..., targets: _Optional[_Union[ItemTargets, _Mapping]] = ...) -> None: ...
+
+class ItemTargets(_message.Message):
+    __slots__ = ("first_token_remaining_ns", "gap_ns", "completion_remaining_ns")
+    FIRST_TOKEN_REMAINING_NS_FIELD_NUMBER: _ClassVar[int]
+    GAP_NS_FIELD_NUMBER: _ClassVar[int]
+    COMPLETION_REMAINING_NS_FIELD_NUMBER: _ClassVar[int]
+    first_token_remaining_ns: int
+    gap_ns: int
+    completion_remaining_ns: int
+    def __init__(self, first_token_remaining_ns: _Optional[int] = ..., gap_ns: _Optional[int] = ..., completion_remaining_ns: _Optional[int] = ...) -> None: ...
 
 class CancelItems(_message.Message):
     __slots__ = ("batch_id", "item_ids")
@@ -184,15 +196,33 @@ class StreamPart(_message.Message):
     def __init__(self, item_id: _Optional[int] = ..., text: _Optional[str] = ..., token_ids: _Optional[_Iterable[int]] = ..., logprobs: _Optional[_Iterable[float]] = ...) -> None: ...
 
 class Capacity(_message.Message):
-    __slots__ = ("free_slots", "free_lanes", "free_kv_units", "first_token_wait_ns", "draining")
+    __slots__ = ("free_slots", "free_lanes", "free_kv_units", "first_token_wait_ns", "draining", "models")
     FREE_SLOTS_FIELD_NUMBER: _ClassVar[int]
     FREE_LANES_FIELD_NUMBER: _ClassVar[int]
     FREE_KV_UNITS_FIELD_NUMBER: _ClassVar[int]
     FIRST_TOKEN_WAIT_NS_FIELD_NUMBER: _ClassVar[int]
     DRAINING_FIELD_NUMBER: _ClassVar[int]
+    MODELS_FIELD_NUMBER: _ClassVar[int]
     free_slots: int
     free_lanes: int
     free_kv_units: int
     first_token_wait_ns: int
     draining: bool
-    def __init__(self, free_slots: _Optional[int] = ..., free_lanes: _Optional[int] = ..., free_kv_units: _Optional[int] = ..., first_token_wait_ns: _Optional[int] = ..., draining: _Optional[bool] = ...) -> None: ...
+    models: _containers.RepeatedCompositeFieldContainer[ModelCapacity]
+    def __init__(self, free_slots: _Optional[int] = ..., free_lanes: _Optional[int] = ..., free_kv_units: _Optional[int] = ..., first_token_wait_ns: _Optional[int] = ..., draining: _Optional[bool] = ..., models: _Optional[_Iterable[_Union[ModelCapacity, _Mapping]]] = ...) -> None: ...
+
+class ModelCapacity(_message.Message):
+    __slots__ = ("handle", "free_lanes", "free_kv_units", "first_token_wait_ns", "total_lanes", "total_kv_units")
+    HANDLE_FIELD_NUMBER: _ClassVar[int]
+    FREE_LANES_FIELD_NUMBER: _ClassVar[int]
+    FREE_KV_UNITS_FIELD_NUMBER: _ClassVar[int]
+    FIRST_TOKEN_WAIT_NS_FIELD_NUMBER: _ClassVar[int]
+    TOTAL_LANES_FIELD_NUMBER: _ClassVar[int]
+    TOTAL_KV_UNITS_FIELD_NUMBER: _ClassVar[int]
+    handle: int
+    free_lanes: int
+    free_kv_units: int
+    first_token_wait_ns: int
+    total_lanes: int
+    total_kv_units: int
+    def __init__(self, handle: _Optional[int] = ..., free_lanes: _Optional[int] = ..., free_kv_units: _Optional[int] = ..., first_token_wait_ns: _Optional[int] = ..., total_lanes: _Optional[int] = ..., total_kv_units: _Optional[int] = ...) -> None: ...

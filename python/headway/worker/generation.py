@@ -61,11 +61,17 @@ class Generation:
         stream.abandon()
         self._stop(stream)
 
-    def fill(self, capacity: worker_pb2.Capacity) -> None:
-        """Says what can be taken now."""
-        capacity.free_lanes = 0 if self.draining else self._engine.free_lanes
-        capacity.free_kv_units = self._engine.free_tokens
-        capacity.first_token_wait_ns = self._engine.predicted_first_token_ns()
+    def capacity(self, handle: int) -> worker_pb2.ModelCapacity:
+        """What can be taken now, for the model of this handle."""
+        engine = self._engine
+        return worker_pb2.ModelCapacity(
+            handle=handle,
+            free_lanes=0 if self.draining else engine.free_lanes,
+            free_kv_units=engine.free_tokens,
+            first_token_wait_ns=engine.predicted_first_token_ns(),
+            total_lanes=engine.limits.num_slots,
+            total_kv_units=engine.limits.kv_tokens,
+        )
 
     def on_freed(self) -> None:
         """The engine freed a lane."""
@@ -100,19 +106,31 @@ class Generation:
         item, defaults = stream.item, self._defaults
         prompt = self._prompt(item)
         wanted = item.max_output_units or defaults.output_tokens
-        first_ns, gap_ns = defaults.first_token_ns, defaults.gap_ns
         return GenerationRequest(
             prompt=prompt,
             output_limit=self._engine.check(len(prompt), wanted),
             sampling=_sampling(item),
             stops=tuple(item.sampling.stop),
-            targets=Targets(
-                first_token_at_ns=None if first_ns is None else now_ns + first_ns,
-                completion_at_ns=stream.received_at + item.remaining_ns,
-                gap_ns=gap_ns,
-            ),
+            targets=self._targets(stream, now_ns),
             arrived_at_ns=stream.received_at,
             request_id=item.request_id,
+        )
+
+    def _targets(self, stream: PendingStream, now_ns: int) -> Targets:
+        """The request's own, else the model's."""
+        item, defaults, received_at = stream.item, self._defaults, stream.received_at
+        asked = item.targets
+        first_at = None if defaults.first_token_ns is None else now_ns + defaults.first_token_ns
+        if asked.HasField("first_token_remaining_ns"):
+            first_at = received_at + asked.first_token_remaining_ns
+        wanted_by = None
+        if asked.HasField("completion_remaining_ns"):
+            wanted_by = received_at + asked.completion_remaining_ns
+        return Targets(
+            first_token_at_ns=first_at,
+            completion_at_ns=received_at + item.remaining_ns,
+            gap_ns=asked.gap_ns if asked.gap_ns > 0 else defaults.gap_ns,
+            wanted_by_ns=wanted_by,
         )
 
     def _prompt(self, item: worker_pb2.BatchItem) -> tuple[int, ...]:

@@ -9,6 +9,7 @@ from pathlib import Path
 from headway.clock import Clock
 from headway.engine.engine import Engine
 from headway.engine.scheduling import make_selector
+from headway.engine.sharing import DeviceShare
 from headway.engine.timeline import ClockTimeline
 from headway.engine.trace import StepRecord, Trace
 from headway.rng import SeedTree
@@ -20,7 +21,7 @@ from headway.runtimes.generative_settings import (
     LlamaRuntimeSettings,
     SimulatedDecoderSettings,
 )
-from headway.telemetry.worker import ModelMetrics, WorkerMetrics
+from headway.telemetry.worker import LaneGauges, ModelMetrics, WorkerMetrics
 from headway.v1 import types_pb2
 from headway.worker.generation import Generation
 from headway.worker.settings import ModelSettings
@@ -50,6 +51,14 @@ class HostedGenerator:
     trace: Trace
     runtime: GenerativeRuntime
 
+    def lanes(self) -> LaneGauges:
+        """Its lanes and memory, for a scrape."""
+        now = self.generation.capacity(self.handle)
+        return LaneGauges(
+            self.card.model, self.card.version, now.free_lanes, now.total_lanes,
+            now.free_kv_units, now.total_kv_units,
+        )  # fmt: skip
+
     async def close(self) -> None:
         """Frees what the runtime holds."""
         await self.runtime.close()
@@ -62,6 +71,7 @@ async def load_generator(
     clock: Clock,
     seeds: SeedTree,
     device_thread: Pool,
+    share: DeviceShare | None,
     metrics: WorkerMetrics,
     changed: Callable[[], None],
 ) -> HostedGenerator:
@@ -69,6 +79,7 @@ async def load_generator(
 
     Args:
       device_thread: a pool of exactly one thread.
+      share: the device, where other models that write are on it too.
       changed: called when there is more or less room than there was.
 
     Raises:
@@ -78,6 +89,8 @@ async def load_generator(
     assert isinstance(given, GenerativeSettings)
     runtime = _make(given, clock=clock, seeds=seeds, device_thread=device_thread)
     executor = await runtime.load()
+    if share is not None:
+        executor = share.join(executor)
     trace = Trace(None if given.trace_file is None else TraceFile(given.trace_file).write)
     selector = make_selector(executor.catalogue, max_lanes=2 * given.max_lanes)
     engine = Engine(

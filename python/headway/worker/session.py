@@ -10,6 +10,7 @@ from headway.v1 import worker_pb2
 from headway.worker import sizes
 from headway.worker.batch import HostedModel, PendingBatch
 from headway.worker.device import Device
+from headway.worker.generation import Generation
 from headway.worker.generator import HostedGenerator
 from headway.worker.stream import PendingStream
 
@@ -148,9 +149,7 @@ class GatewaySession:
         self._batches: dict[int, PendingBatch] = {}
         self._streams: dict[int, PendingStream] = {}
         self._stream_of_item: dict[int, PendingStream] = {}
-        self._generation = next(
-            (model.generation for model in models if isinstance(model, HostedGenerator)), None
-        )
+        self._generators = [model for model in models if isinstance(model, HostedGenerator)]
 
     def receive(self, request: worker_pb2.SessionRequest) -> None:
         """Acts on one message.
@@ -189,8 +188,7 @@ class GatewaySession:
         streams, self._streams = list(self._streams.values()), {}
         self._stream_of_item.clear()
         for stream in streams:
-            if self._generation is not None:
-                self._generation.abandon(stream)
+            self._generation_of(stream).abandon(stream)
 
     def tell_freed(self) -> None:
         """Tells a gateway that was turned away that there is room again."""
@@ -274,6 +272,7 @@ class GatewaySession:
             self._clock.now_ns(),
             deliver=self._deliver,
             parts=self.outbox,
+            now_ns=self._clock.now_ns,
         )
         self._streams[message.batch_id] = self._stream_of_item[item_id] = stream
         model.generation.submit(stream)
@@ -292,8 +291,8 @@ class GatewaySession:
 
     def _cancel(self, message: worker_pb2.CancelItems) -> None:
         stream = self._streams.get(message.batch_id)
-        if stream is not None and self._generation is not None:
-            self._generation.cancel(stream, message.item_ids)
+        if stream is not None:
+            self._generation_of(stream).cancel(stream, message.item_ids)
             return
         # An unknown batch has been answered while the cancellation was on its way.
         batch = self._batches.get(message.batch_id)
@@ -328,9 +327,20 @@ class GatewaySession:
         capacity = worker_pb2.Capacity(
             free_slots=self._device.free_slots, draining=self._device.draining
         )
-        if self._generation is not None:
-            self._generation.fill(capacity)
+        capacity.models.extend(
+            model.generation.capacity(model.handle) for model in self._generators
+        )
+        if capacity.models:
+            first = capacity.models[0]
+            capacity.free_lanes = first.free_lanes
+            capacity.free_kv_units = first.free_kv_units
+            capacity.first_token_wait_ns = first.first_token_wait_ns
         return capacity
+
+    def _generation_of(self, stream: PendingStream) -> Generation:
+        model = self._models[stream.message.model_handle]
+        assert isinstance(model, HostedGenerator)
+        return model.generation
 
 
 def _same(given: str, expected: str) -> bool:

@@ -219,16 +219,6 @@ class WorkerSettings(_Settings):
         return self
 
     @model_validator(mode="after")
-    def _one_generative_model(self) -> Self:
-        # What a session says of free lanes is said of the worker as a whole.
-        written = [m.label for m in self.models if isinstance(m.runtime, GenerativeSettings)]
-        if len(written) > 1:
-            raise ValueError(
-                f"models lists {' and '.join(written)}, which both write; host one a worker"
-            )
-        return self
-
-    @model_validator(mode="after")
     def _closed_by_default(self) -> Self:
         if self.host in LOOPBACK_HOSTS or self.insecure_no_auth or self.fleet_token is not None:
             return self

@@ -47,8 +47,9 @@ class PendingStream:
     """
 
     __slots__ = (
-        "_credit", "_deliver", "_logprobs", "_parts", "_text", "_tokens", "_unsent",
-        "granted", "held", "item", "lane", "message", "metrics", "received_at", "set_held",
+        "_credit", "_deliver", "_logprobs", "_now_ns", "_parts", "_text", "_tokens", "_unsent",
+        "_wrote_at", "granted", "held", "item", "lane", "message", "metrics", "received_at",
+        "set_held",
     )  # fmt: skip
 
     def __init__(
@@ -59,6 +60,7 @@ class PendingStream:
         *,
         deliver: Callable[[worker_pb2.SessionResponse], None],
         parts: PartLine,
+        now_ns: Callable[[], int],
     ) -> None:
         """Makes the stream of a batch of one.
 
@@ -66,6 +68,7 @@ class PendingStream:
           received_at: in ns.
           deliver: called once, with the result or the busy answer.
           parts: where parts go.
+          now_ns: the present instant.
         """
         self.message = message
         self.item = message.items[0]
@@ -77,6 +80,8 @@ class PendingStream:
         self.set_held: Callable[[bool], None] = lambda held: None
         self._deliver: Callable[[worker_pb2.SessionResponse], None] | None = deliver
         self._parts = parts
+        self._now_ns = now_ns
+        self._wrote_at: int | None = None
         self._credit = 0
         self._text: list[str] = []
         self._tokens: list[int] = []
@@ -87,6 +92,8 @@ class PendingStream:
 
     def on_output(self, text: str, token_ids: Sequence[int], logprobs: Sequence[float]) -> None:
         """Keeps it for the result, and sends it along where somebody reads along."""
+        if token_ids:
+            self._note_delivery()
         self._text.append(text)
         self._tokens.extend(token_ids)
         self._logprobs.extend(logprobs)
@@ -133,6 +140,12 @@ class PendingStream:
     def abandon(self) -> None:
         """Forgets who asked."""
         self._deliver = None
+
+    def _note_delivery(self) -> None:
+        now_ns, last = self._now_ns(), self._wrote_at
+        since = self.received_at if last is None else last
+        self.metrics.wrote(now_ns - since, first=last is None)
+        self._wrote_at = now_ns
 
     def _send(self) -> None:
         unsent = self._unsent

@@ -11,6 +11,7 @@ from prometheus_client import CollectorRegistry
 
 from headway.address_file import remove_address_file, write_address_file
 from headway.clock import Clock, wall_ns
+from headway.engine.sharing import DeviceShare
 from headway.exposure import OpenPort, exposures
 from headway.rng import SeedTree, fresh_root
 from headway.rpc.channels import Connect, open_channel
@@ -191,10 +192,13 @@ class Worker:
 
     async def _load(self) -> None:
         models: list[HostedModel | HostedGenerator] = []
+        writers = [m for m in self._settings.models if isinstance(m.runtime, GenerativeSettings)]
+        # One engine has the device to itself; several take turns.
+        share = DeviceShare() if len(writers) > 1 else None
         for handle, settings in enumerate(self._settings.models):
             seeds = SeedTree(self._seeds.seed(settings.label))
             if isinstance(settings.runtime, GenerativeSettings):
-                models.append(await self._load_generator(handle, settings, seeds))
+                models.append(await self._load_generator(handle, settings, seeds, share))
                 continue
             runtime = make_runtime(
                 settings, clock=self._clock, seeds=seeds, device_thread=self._device_thread
@@ -205,7 +209,7 @@ class Worker:
         self._models = self._state.models = self._sessions.models = tuple(models)
 
     async def _load_generator(
-        self, handle: int, settings: ModelSettings, seeds: SeedTree
+        self, handle: int, settings: ModelSettings, seeds: SeedTree, share: DeviceShare | None
     ) -> HostedGenerator:
         loaded = await load_generator(
             handle,
@@ -213,6 +217,7 @@ class Worker:
             clock=self._clock,
             seeds=seeds,
             device_thread=self._device_thread,
+            share=share,
             metrics=self._metrics,
             changed=lambda: self._sessions.tell_capacity(),
         )
@@ -233,6 +238,7 @@ class Worker:
             gateways_joined=sum(membership.joined for membership in self._memberships),
             draining=self._device.draining,
             idle_ns=self._device.idle_ns,
+            lanes=[m.lanes() for m in self._models if isinstance(m, HostedGenerator)],
         )
 
 

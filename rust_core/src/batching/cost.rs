@@ -43,6 +43,13 @@ impl BatchCost {
         self.intercept_ns + self.slope_ns * units as f64
     }
 
+    /// What units alone take, as floors count it: where size costs nothing, by units all the same,
+    /// so that shares of batches still add up.
+    #[must_use]
+    pub fn share_ns(&self, units: u64) -> f64 {
+        units as f64 * if self.slope_ns > 0.0 { self.slope_ns } else { 1.0 }
+    }
+
     /// The same on a replica `speed` times as fast.
     #[must_use]
     pub fn at_speed(self, speed: f64) -> Self {

@@ -3,7 +3,7 @@
 use super::cost::BatchCost;
 use super::floor::Floor;
 use super::index::{Entry, KeyIndex};
-use super::queue::Queue;
+use super::queue::{Queue, NUM_LOW};
 use super::select::{Candidate, MAX_SKIPS};
 use crate::batch::Limits;
 
@@ -82,7 +82,7 @@ fn gather_owed(
 ) {
     let mut left_ns = owed_ns;
     for entry in index.iter().take(MAX_SKIPS) {
-        let run_ns = place.cost.slope_ns * entry.units as f64;
+        let run_ns = place.cost.share_ns(entry.units);
         if run_ns > left_ns || out.iter().any(|other| other.handle == entry.handle) {
             continue;
         }
@@ -92,6 +92,24 @@ fn gather_owed(
             out.push(Candidate { is_owed: true, ..candidate });
         }
     }
+}
+
+/// Puts what the lower classes are owed before all other candidates.
+pub fn put_low_first(
+    queue: &Queue,
+    place: &Place,
+    owed_ns: [f64; NUM_LOW],
+    out: &mut Vec<Candidate>,
+) {
+    let mut first = Vec::new();
+    for (index, owed_ns) in queue.low.iter().zip(owed_ns) {
+        gather_owed(queue, index, place, owed_ns, &mut first);
+    }
+    if first.is_empty() {
+        return;
+    }
+    out.retain(|other| first.iter().all(|owed| owed.handle != other.handle));
+    out.splice(0..0, first);
 }
 
 fn candidate(queue: &Queue, entry: &Entry, place: &Place) -> Option<Candidate> {

@@ -6,8 +6,9 @@ use super::gather::MAX_CANDIDATES;
 use super::index::Order;
 use super::key::{AgeClock, KeyShape};
 use super::mix::ArrivalMix;
+use super::price::{offered_per_s, Earnings, Price};
 use super::quantum::QuantumLearner;
-use super::queue::{Queue, Queued};
+use super::queue::{Queue, Queued, NUM_LOW};
 use super::select::Candidate;
 use super::settings::PolicySettings;
 use super::shadow::{Quanta, ShadowFleet, MAX_DEVICES};
@@ -29,6 +30,9 @@ const MIN_OBSERVATIONS: u64 = 4;
 /// Arrivals between two looks at which sizes are the largest tenth.
 const REFRESH_EVERY: u64 = 128;
 const LARGE_QUANTILE: f64 = 0.9;
+/// Share of device time that a class has while higher ones fill the batches: what keeps a steady
+/// stream of them from starving it, at a price that they hardly feel.
+const LOW_CLASS_SHARE: f64 = 0.02;
 /// Weight of the newest quantile in the margin that deadlines are judged with.
 const MARGIN_STEP: f64 = 0.05;
 
@@ -50,8 +54,10 @@ pub struct ValuePolicy {
     large_units: f64,
     floor_large: Floor,
     floor_bulk: Floor,
+    floors_low: [Floor; NUM_LOW],
     learner: QuantumLearner,
     shedder: Shedder,
+    earnings: Earnings,
     fleet: ShadowFleet,
     /// Share of the arrivals that the shadow fleet gets, and what it is owed of them.
     shadow_share: f64,
@@ -78,8 +84,10 @@ impl ValuePolicy {
             large_units: f64::INFINITY,
             floor_large: Floor::new(settings.large_share),
             floor_bulk: Floor::new(settings.bulk_share),
+            floors_low: [Floor::new(LOW_CLASS_SHARE); NUM_LOW],
             learner: QuantumLearner::new(seed),
             shedder: Shedder::default(),
+            earnings: Earnings::default(),
             fleet: ShadowFleet {
                 cost: BatchCost::new(&unknown, &unknown),
                 limits: Limits { requests: u64::MAX, rows: u64::MAX, units: u64::MAX },
@@ -125,6 +133,11 @@ impl ValuePolicy {
                 Priority::Standard => standard,
                 Priority::Sheddable => sheddable,
             }
+    }
+
+    /// Worth of an answer in time.
+    fn value(&self, item: &Item) -> f64 {
+        self.weight(item) * (item.units as f64).powf(self.settings.alpha)
     }
 
     fn quantum_for(&self, speed: f64) -> f64 {
@@ -267,6 +280,7 @@ impl BatchPolicy for ValuePolicy {
             last_start_ns: self.last_start(item),
             epoch: self.epoch,
             is_large: item.units as f64 >= self.large_units,
+            low: None,
         });
         self.rekey_some(now_ns, &shape, &clock);
     }
@@ -320,6 +334,15 @@ impl BatchPolicy for ValuePolicy {
         let by_count = load.requests.div_ceil(limits.requests);
         let batches = by_count.max(load.units.div_ceil(limits.units)) as f64;
         run_ns + cost.fixed_ns * batches.max(run_ns / room_ns)
+    }
+
+    fn price(&self, item: &Item) -> Price {
+        let cost = &self.fleet.cost;
+        let device_ns = cost.intercept_ns / self.max_requests() + cost.slope_ns * item.units as f64;
+        Price {
+            offered_per_s: offered_per_s(self.value(item), device_ns),
+            earned_per_s: self.earnings.per_s(),
+        }
     }
 
     fn quantum_ns(&self) -> i64 {

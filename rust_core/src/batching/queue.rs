@@ -4,9 +4,19 @@ use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
 use super::index::{Entry, KeyIndex, Load, Order};
-use crate::batch::{Item, Lane};
+use crate::batch::{Item, Lane, Priority};
 
 const NONE: u32 = u32::MAX;
+/// Classes below the highest.
+pub const NUM_LOW: usize = 2;
+
+fn rank(priority: Priority) -> usize {
+    match priority {
+        Priority::Critical => 0,
+        Priority::Standard => 1,
+        Priority::Sheddable => 2,
+    }
+}
 
 /// Where a request is in the queue.
 pub type Handle = u32;
@@ -28,6 +38,8 @@ pub struct Queued {
     pub epoch: u32,
     /// Among the largest tenth.
     pub is_large: bool,
+    /// Where it is in `Queue::low`; set by the queue.
+    pub low: Option<usize>,
 }
 
 /// Requests in key order, by lane. Memory is bounded by the most that were queued at once.
@@ -43,6 +55,10 @@ pub struct Queue {
     pub bulk: KeyIndex,
     /// The largest tenth, of both lanes.
     pub large: KeyIndex,
+    /// Interactive requests of class standard and sheddable that came after one of a higher class.
+    pub low: [KeyIndex; NUM_LOW],
+    /// Rank of the highest class that was seen here; without one above it, a class needs no index.
+    highest: Option<usize>,
     last_starts: BinaryHeap<Reverse<(i64, Handle)>>,
 }
 
@@ -68,7 +84,8 @@ impl Queue {
 
     /// Adds a request. O(log n).
     #[allow(clippy::cast_possible_truncation)] // slots are u32, and there are no more handles
-    pub fn insert(&mut self, queued: Queued) {
+    pub fn insert(&mut self, mut queued: Queued) {
+        queued.low = self.low_rank(&queued.item);
         let handle = self.free.pop().unwrap_or_else(|| {
             self.slab.push(None);
             (self.slab.len() - 1) as Handle
@@ -151,6 +168,38 @@ impl Queue {
         if queued.is_large {
             self.large.insert(entry);
         }
+        if let Some(rank) = queued.low {
+            self.low[rank].insert(entry);
+        }
+    }
+
+    fn low_rank(&mut self, item: &Item) -> Option<usize> {
+        if item.lane != Lane::Interactive {
+            return None;
+        }
+        let class = rank(item.priority);
+        match self.highest {
+            Some(highest) if highest <= class => (class > highest).then(|| class - 1),
+            _ => {
+                self.highest = Some(class);
+                self.index_below(class);
+                None
+            }
+        }
+    }
+
+    /// Indexes what is queued below `class`, the first of its kind here. O(n log n), twice at most.
+    #[allow(clippy::cast_possible_truncation)] // handles are u32
+    fn index_below(&mut self, class: usize) {
+        for handle in 0..self.slab.len() {
+            let Some(queued) = &mut self.slab[handle] else { continue };
+            let below = rank(queued.item.priority);
+            if queued.item.lane == Lane::Interactive && below > class && queued.low.is_none() {
+                queued.low = Some(below - 1);
+                let (order, units) = (queued.order, queued.item.units);
+                self.low[below - 1].insert(Entry { order, handle: handle as Handle, units });
+            }
+        }
     }
 
     fn unindex(&mut self, handle: Handle, queued: &Queued) {
@@ -160,6 +209,9 @@ impl Queue {
         };
         if queued.is_large {
             self.large.remove(queued.order, handle);
+        }
+        if let Some(rank) = queued.low {
+            self.low[rank].remove(queued.order, handle);
         }
     }
 

@@ -21,6 +21,7 @@ class Peer:
             0,
             deliver=self.outbox.put,
             parts=self.outbox,
+            now_ns=lambda: 0,
         )
         self.stream.set_held = self.held.append
 

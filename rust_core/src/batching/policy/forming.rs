@@ -3,7 +3,8 @@
 use super::ValuePolicy;
 use crate::batch::{Formed, Lane, Site};
 use crate::batching::cost::BatchCost;
-use crate::batching::gather::{gather, OpenTo, Place};
+use crate::batching::gather::{gather, put_low_first, OpenTo, Place};
+use crate::batching::queue::NUM_LOW;
 use crate::batching::select::{choose, Candidate, Choice, Terms};
 use crate::check::to_ns;
 
@@ -20,7 +21,7 @@ impl ValuePolicy {
             let misfit = self.candidates.iter().find(too_large);
             return Formed::Nothing { too_large: misfit.map(|misfit| (misfit.rows, misfit.units)) };
         };
-        self.settle_floors(&place, choice.predicted_ns);
+        self.settle(&place, choice.predicted_ns);
         let terms = self.shed_terms(self.mix.mean_deadline_ns());
         for at in &self.taken {
             let Some(queued) = self.queue.remove(self.candidates[*at].handle) else { continue };
@@ -41,10 +42,12 @@ impl ValuePolicy {
             least_ratio: place.least_ratio,
             limits: place.limits,
         };
+        let owed_ns = self.floors_low.map(|floor| floor.owed_ns());
         let mut choice = None;
         for open_to in [OpenTo::Interactive, OpenTo::Both] {
             let floors = [&self.floor_large, &self.floor_bulk];
             gather(&self.queue, place, floors, open_to, &mut self.candidates);
+            put_low_first(&self.queue, place, owed_ns, &mut self.candidates);
             choice = choose(&self.candidates, &terms, &mut self.taken);
             if self.queue.bulk.is_empty() || (choice.is_some() && self.leaves_interactive()) {
                 break;
@@ -63,12 +66,18 @@ impl ValuePolicy {
         (0..self.candidates.len()).filter(|at| is_interactive(*at)).nth(taken).is_some()
     }
 
-    /// Accounts for the chosen batch with both floors.
-    fn settle_floors(&mut self, place: &Place, predicted_ns: f64) {
-        let (mut large_ns, mut bulk_ns) = (0.0, 0.0);
+    /// Accounts for the chosen batch: what it earned, and with all floors.
+    fn settle(&mut self, place: &Place, predicted_ns: f64) {
+        let (mut large_ns, mut bulk_ns, mut low_ns, mut room_ns) = (0.0, 0.0, [0.0; NUM_LOW], 0.0);
+        let mut value = 0.0;
         for at in &self.taken {
             let Some(queued) = self.queue.get(self.candidates[*at].handle) else { continue };
-            let run_ns = place.cost.slope_ns * queued.item.units as f64;
+            let run_ns = place.cost.share_ns(queued.item.units);
+            room_ns += run_ns;
+            value += self.value(&queued.item);
+            if let Some(rank) = queued.low {
+                low_ns[rank] += run_ns;
+            }
             if queued.is_large {
                 large_ns += run_ns;
             }
@@ -76,13 +85,17 @@ impl ValuePolicy {
                 bulk_ns += run_ns;
             }
         }
-        let room_ns = predicted_ns - place.cost.intercept_ns;
+        self.earnings.add(value, predicted_ns);
         let left_behind = (self.taken.len() as u64) < self.queue.total().requests;
         self.floor_large.settle(large_ns, room_ns, left_behind && !self.queue.large.is_empty());
         self.floor_bulk.settle(bulk_ns, room_ns, left_behind && !self.queue.bulk.is_empty());
         if !self.leaves_interactive() {
             // What nobody else wanted is not held against it.
             self.floor_bulk.forgive();
+        }
+        for (rank, floor) in self.floors_low.iter_mut().enumerate() {
+            let waiting = left_behind && !self.queue.low[rank].is_empty();
+            floor.settle(low_ns[rank], room_ns, waiting);
         }
     }
 

@@ -1,0 +1,85 @@
+"""One generative model version: what waits for it, what serves it, and who goes where."""
+
+from bisect import insort
+from dataclasses import dataclass, field
+
+from headway._core import ReplicaCondition, Rng
+from headway.gateway.stream_affinity import PrefixAffinity
+from headway.gateway.stream_forecast import StreamForecast
+from headway.gateway.stream_replica import StreamReplica
+from headway.gateway.stream_request import PendingStream
+from headway.rpc.convert import duration_from_ns
+from headway.v1 import control_pb2
+
+READY = ReplicaCondition.READY
+LONGEST_OUTPUT = 1 << 20
+"""No budget: the expectation shown is of what the model writes by itself."""
+
+
+@dataclass(slots=True)
+class StreamPool:
+    """Queue, replicas and what is learned; the queue is bounded by who fills it.
+
+    Attributes:
+      queue: in the order in which they begin.
+      replicas: by handle.
+    """
+
+    forecast: StreamForecast = field(default_factory=StreamForecast)
+    affinity: PrefixAffinity = field(default_factory=PrefixAffinity)
+    queue: list[PendingStream] = field(default_factory=list)
+    replicas: dict[int, StreamReplica] = field(default_factory=dict)
+
+    def enqueue(self, stream: PendingStream) -> None:
+        """Puts a request at its place."""
+        insort(self.queue, stream, key=lambda each: each.order)
+
+    def ready_replicas(self) -> list[StreamReplica]:
+        """Those that take work."""
+        return [each for each in self.replicas.values() if each.replica.condition == READY]
+
+    def describe(self, now_ns: int) -> control_pb2.StreamPoolState:
+        """What operators are shown."""
+        ready = self.ready_replicas()
+        return control_pb2.StreamPoolState(
+            waiting=len(self.queue),
+            writing=sum(len(each.inflight) for each in self.replicas.values()),
+            free_lanes=sum(each.free_lanes for each in ready),
+            total_lanes=sum(each.total_lanes for each in ready),
+            free_kv_units=sum(each.free_units for each in ready),
+            total_kv_units=sum(each.total_units for each in ready),
+            expected_output_units=self.forecast.lengths.expected(budget=LONGEST_OUTPUT),
+            lane_wait=duration_from_ns(self.forecast.lane_ns(now_ns, ready, len(self.queue))),
+        )
+
+    def choose(self, stream: PendingStream, rng: Rng) -> StreamReplica | None:
+        """The better of two, by predicted first unit; what is remembered there is taken off.
+
+        None if no replica has a lane and memory for it now.
+        """
+        needed = stream.units + stream.budget
+        open_ = [replica for replica in self.ready_replicas() if replica.would_take(needed)]
+        if not open_:
+            return None
+        known, common = self.affinity.find(stream.blocks)
+        sampled = _two_of(open_, rng)
+        if known in self.replicas and self.replicas[known] in open_:
+            sampled.append(self.replicas[known])
+
+        def wait_ns(replica: StreamReplica) -> float:
+            units = stream.units
+            if replica.replica.handle == known:
+                # Bounded: at least a tenth of the prompt is taken to be new.
+                share = common / max(common, stream.request.input.ByteSize())
+                units = max(units // 10, round(units * (1 - share)))
+            return self.forecast.first_ns(replica, units)
+
+        return min(sampled, key=wait_ns)
+
+
+def _two_of(replicas: list[StreamReplica], rng: Rng) -> list[StreamReplica]:
+    if len(replicas) <= 2:
+        return list(replicas)
+    first = rng.below(len(replicas))
+    second = rng.below(len(replicas) - 1)
+    return [replicas[first], replicas[second + (second >= first)]]

@@ -1,0 +1,40 @@
+"""When parts of an output are wanted: checked on arrival, and what is left of it at dispatch."""
+
+from google.protobuf.duration_pb2 import Duration
+
+from headway.errors import InvalidRequest
+from headway.rpc.convert import duration_ns
+from headway.v1 import types_pb2, worker_pb2
+
+LONGEST_NS = 86_400_000_000_000
+
+
+def check_targets(targets: types_pb2.StreamTargets) -> None:
+    """Refuses what is no span of time.
+
+    Raises:
+      InvalidRequest: a target is not in (0, 24 h].
+    """
+    for name in ("first_token", "gap", "completion"):
+        if targets.HasField(name):
+            _check(f"targets.{name}", getattr(targets, name))
+
+
+def remaining(targets: types_pb2.StreamTargets, waited_ns: int) -> worker_pb2.ItemTargets:
+    """What a worker is told, `waited_ns` after the arrival."""
+    left = worker_pb2.ItemTargets()
+    if targets.HasField("first_token"):
+        left.first_token_remaining_ns = duration_ns(targets.first_token) - waited_ns
+    if targets.HasField("gap"):
+        left.gap_ns = duration_ns(targets.gap)
+    if targets.HasField("completion"):
+        left.completion_remaining_ns = duration_ns(targets.completion) - waited_ns
+    return left
+
+
+def _check(field: str, duration: Duration) -> None:
+    wanted_ns = duration_ns(duration)
+    if not 0 < wanted_ns <= LONGEST_NS:
+        raise InvalidRequest(
+            f"{field} is {wanted_ns / 1e9:g} s; it must be above 0 and at most 24 h", field=field
+        )
