@@ -84,15 +84,10 @@ def drill(
         for name in wanted:
             for server in transports:
                 for number in range(repeat):
-                    folder = _folder(logs, name, server, number)
-                    text = f"{name} on {server}" + (
-                        f", {number + 1} of {repeat}" if repeat > 1 else ""
-                    )
-                    print(text, flush=True)
-                    results.append(_run(DRILLS[name], server, folder, seed + number, short))
+                    which = f", {number + 1} of {repeat}" if repeat > 1 else ""
+                    print(f"{name} on {server}{which}", flush=True)
+                    results.append(_run(DRILLS[name], server, logs, number, seed, short))
                     _tell(results[-1])
-                    if results[-1].passed and logs is None:
-                        _remove(folder)
     finally:
         if json_file is not None:
             _write(json_file, results)
@@ -115,24 +110,30 @@ def _folder(logs: Path | None, name: str, transport: str, number: int) -> Path:
     return folder
 
 
-def _remove(folder: Path) -> None:
-    import shutil
-
-    shutil.rmtree(folder, ignore_errors=True)
-
-
-def _run(drill: "Drill", transport: str, folder: Path, seed: int, short: bool) -> "DrillResult":
+def _run(
+    drill: "Drill", transport: str, logs: Path | None, number: int, seed: int, short: bool
+) -> "DrillResult":
     import asyncio
+    import shutil
 
     from headway.clock import SystemClock
     from headway.drill.run import run_drill
 
-    size = 0.1 if short else 1.0
-    return asyncio.run(
+    folder = _folder(logs, drill.name, transport, number)
+    result = asyncio.run(
         run_drill(
-            drill, transport=transport, folder=folder, clock=SystemClock(), seed=seed, size=size
+            drill,
+            transport=transport,
+            folder=folder,
+            clock=SystemClock(),
+            seed=seed + number,
+            size=0.1 if short else 1.0,
+            say=lambda text: print(f"  {text}", flush=True),
         )
     )
+    if result.passed and logs is None:
+        shutil.rmtree(folder, ignore_errors=True)
+    return result
 
 
 def _tell(result: "DrillResult") -> None:

@@ -16,6 +16,7 @@ async def restart_gateway(stage: Stage) -> None:
     calls = stage.new_calls()
     calls.start_clients(8, timeout_s=2.0)
     require(await calls.until_answered(20), "no answers before")
+    stage.say("kills the gateway")
     await stage.processes.kill("gateway-0")
     began_ns = stage.clock.now_ns()
     await stage.restart_gateway("gateway-0")
@@ -34,6 +35,7 @@ async def two_gateways(stage: Stage) -> None:
     calls = stage.new_calls()
     rate_per_s = LOAD * 2 * BATCH * 1000 / DEVICE_MS
     seconds = max(6.0, 60 * stage.size)
+    stage.say(f"offers {rate_per_s:.0f} calls/s for {seconds:.0f} s")
     await calls.offer(rate_per_s, seconds, timeout_s=10.0)
     tally = await calls.stop()
     busy = 0
@@ -55,6 +57,7 @@ async def rolling_restart(stage: Stage) -> None:
     calls.start_clients(8, timeout_s=10.0)
     require(await calls.until_answered(20), "no answers before")
     for name in workers:
+        stage.say(f"drains {name} and starts it again")
         require(await stage.processes.terminate(name) == 0, f"{name} did not drain")
         stage.processes.start_worker(name, [simulated()])
         await stage.until_ready(*workers)

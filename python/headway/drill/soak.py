@@ -41,6 +41,7 @@ async def soak(stage: Stage) -> None:
     num_streams = round(HALF_HOUR_S * STREAMS_PER_S * stage.size)
     names = [*stage.gateways, "w0"]
     before = await _warm_up(stage, names)
+    stage.say(f"measures {num_calls} calls and {num_streams} outputs")
     began_ns = stage.clock.now_ns()
     await _work(stage, num_calls, num_streams)
     seconds = (stage.clock.now_ns() - began_ns) / 1e9
@@ -66,12 +67,18 @@ async def _warm_up(stage: Stage, names: list[str]) -> dict[str, float]:
     try:
         for _ in range(MOST_ROUNDS):
             await _work(stage, *ROUND)
+            stage.say(f"warms up: {_rss(stage)}")
             if filling.done():
                 break
         await filling
     finally:
         filling.cancel()
     return await _at_rest(stage, names)
+
+
+def _rss(stage: Stage) -> str:
+    names = [*stage.gateways, "w0"]
+    return ", ".join(f"{name} {stage.processes.rss_mib(name):.1f} MiB" for name in names)
 
 
 async def _fill(stage: Stage) -> None:

@@ -73,6 +73,7 @@ class Stage:
     ) -> None:
         """Starts gateways and workers, and waits until each gateway has all replicas."""
         self.gateway_settings = gateway_settings
+        self.say(f"starts {num_gateways} of a gateway, and workers {', '.join(workers)}")
         token = gateway_settings.get("fleet_token")
         for index in range(num_gateways):
             await self.processes.start_gateway(
@@ -81,10 +82,12 @@ class Stage:
         for name, models in workers.items():
             shown = {} if token is None else {"fleet_token": token}
             self.processes.start_worker(name, models, **shown)
-        await self.until_ready(*workers)
+        seconds = await self.until_ready(*workers)
+        self.say(f"the fleet is ready after {seconds:.1f} s")
 
     async def restart_gateway(self, name: str) -> None:
         """Starts a gateway again, on its ports."""
+        self.say(f"starts {name} again")
         await self.processes.start_gateway(name, self.gateway_settings)
 
     async def until_ready(self, *workers: str, within_s: float = _JOIN_S) -> float:

@@ -19,6 +19,7 @@ async def kill_worker(stage: Stage) -> None:
     calls = stage.new_calls()
     calls.start_clients(CLIENTS, timeout_s=5.0)
     await stage.until(lambda: _has_batch(stage, "victim"), 20)
+    stage.say("kills a worker with a batch in hand")
     await stage.processes.kill("victim")
     require(await calls.until_answered(100), "the others did not go on")
     stage.processes.start_worker("victim", [simulated()])
@@ -36,6 +37,7 @@ async def stop_worker(stage: Stage) -> None:
     calls = stage.new_calls()
     calls.start_clients(CLIENTS, timeout_s=1.0)
     require(await calls.until_answered(20), "no answers before the stop")
+    stage.say("stops a worker for 3 s")
     stage.processes.signal("w1", signal.SIGSTOP)
     answered = calls.tally.ok
     await stage.pause(3.0)
@@ -109,6 +111,7 @@ async def all_gone(stage: Stage) -> None:
     calls = stage.new_calls()
     calls.start_clients(CLIENTS, timeout_s=1.0)
     require(await calls.until_answered(20), "no answers before")
+    stage.say("kills all workers")
     for name in names:
         await stage.processes.kill(name)
     failed = calls.tally.failed
