@@ -236,14 +236,18 @@ async def test_fault_23_of_many_outputs_cancelled_at_once_none_is_written_on() -
             for n in range(120)
         ]
         await _until_streams(running, 120)
-        for call in calls:
+        # Those in the queue first: who leaves a lane makes room for the next one.
+        for call in calls[4:]:
+            call.cancel()
+        await _until_streams(running, 4)
+        for call in calls[:4]:
             call.cancel()
         await _until_streams(running, 0)
         answer = await running.inference.Infer(request(tokens=2), timeout=60)
         assert answer.usage.output_units == 2
         reached = await items(worker)
         assert reached["ok"] == 1
-        assert reached["cancelled"] <= 4
+        assert reached["cancelled"] == 4
 
 
 async def _until_streams(running: RunningGateway, count: int) -> None:
