@@ -27,7 +27,6 @@ from pathlib import Path
 from typing import Any
 
 from bench.load.live_fleet import LiveFleet, WorkerSpec, live_fleet
-
 from headway.client import Client
 from headway.errors import HeadwayError
 from headway.v1 import inference_pb2, types_pb2
