@@ -124,6 +124,12 @@ class Reading:
 
         0 where it was refused for another reason than want of room.
         """
+    @property
+    def offered_per_s(self) -> float:
+        """Value that the request earns for a second of device time, in a full batch."""
+    @property
+    def earned_per_s(self) -> float:
+        """What the last batches of the pool earned; 0 before the first."""
 
 @final
 class Admission:

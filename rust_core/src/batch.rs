@@ -1,4 +1,5 @@
 //! What a batch policy is asked, and what it answers. The scheduler knows nothing else of it.
+use crate::batching::price::Price;
 use crate::batching::settings::PolicySettings;
 use crate::check::to_ns;
 use crate::cost::Affine;
@@ -206,6 +207,11 @@ pub trait BatchPolicy: std::fmt::Debug + Send {
 
     /// Device time, at `cost`, to serve what is queued and not yet hopeless, ns.
     fn work_ns(&self, now_ns: i64, cost: &Affine, limits: &Limits) -> f64;
+
+    /// What a request offers for device time, and what batches earned of late. O(1).
+    fn price(&self, _item: &Item) -> Price {
+        Price::default()
+    }
 
     /// The batch-length quantum, ns; 0 where there is none.
     fn quantum_ns(&self) -> i64 {

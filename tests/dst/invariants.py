@@ -34,6 +34,8 @@ class Watch:
         # Members in workers' hands: (worker, text) to gateway, receipt and time left.
         self._in_hand: dict[Key, tuple[str, int, int]] = {}
         self._taken_back: dict[Key, int] = {}
+        # Batches in which a worker was sent a member and has neither answered nor been stopped.
+        self._batches: dict[Key, set[tuple[str, int]]] = {}
         self._text_of: dict[tuple[str, str, int], str] = {}
         world.network.observe = self._on_message
 
@@ -64,8 +66,11 @@ class Watch:
         on_replicas = 0
         for replica in gateway.fleet.replicas.values():
             stats = gateway.scheduler.replica_stats(replica.handle)
-            most = gateway.fleet.workers[replica.worker_id].max_outstanding
+            # Behind the only one a second may wait, sent just before that one ends.
+            most = max(2, gateway.fleet.workers[replica.worker_id].max_outstanding)
             on_replicas += stats.outstanding_batches
+            # One with a single slot gets its next batch just before it is free.
+            most = max(2, most)
             require(0 <= stats.outstanding_batches <= most, replica.name, "is beyond its slots")
         require(on_replicas == executing, each.name, "counts", on_replicas, "batches of", executing)
         live = gateway.scheduler.num_live()
@@ -84,6 +89,11 @@ class Watch:
             self._noting(self._on_execute, source, target, message.execute)
         elif kind == "cancel":
             self._on_cancel(source, target, message.cancel)
+        elif kind == "result":
+            self._on_result(source, target, message.result)
+        elif kind == "busy":
+            for batches in self._batches.values():
+                batches.discard((target, message.busy.batch_id))
         if kind != "capacity":
             self._world.trace.add(source, "to", target, kind, _numbers(message))
 
@@ -92,14 +102,26 @@ class Watch:
             key = target, item.input.text
             self._in_hand[key] = source, self._world.loop.now_ns, item.remaining_ns
             self._taken_back.pop(key, None)
+            self._batches.setdefault(key, set()).add((source, execute.batch_id))
             self._text_of[source, target, item.item_id] = item.input.text
             require(item.remaining_ns > 0, "a member was sent without time left")
 
     def _on_cancel(self, source: str, target: str, cancel: worker_pb2.CancelItems) -> None:
         for item_id in cancel.item_ids:
             text = self._text_of.get((source, target, item_id))
-            if text is not None and self._in_hand.get((target, text), ("",))[0] == source:
+            if text is None or self._in_hand.get((target, text), ("",))[0] != source:
+                continue
+            # One that left it out of its answer may still have it in that batch.
+            batches = self._batches.get((target, text), set())
+            batches.discard((source, cancel.batch_id))
+            if not any(gateway == source for gateway, _ in batches):
                 self._taken_back[target, text] = self._world.loop.now_ns
+
+    def _on_result(self, worker: str, gateway: str, result: worker_pb2.BatchResult) -> None:
+        for item in result.items:
+            text = self._text_of.get((gateway, worker, item.item_id))
+            if text is not None:
+                self._batches.get((worker, text), set()).discard((gateway, result.batch_id))
 
     def on_run(self, worker: str, texts: Sequence[str]) -> None:
         """A device begins a batch."""

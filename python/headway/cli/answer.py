@@ -47,6 +47,7 @@ def as_json(response: inference_pb2.InferResponse, round_trip_ns: int) -> Mappin
             "prompt_units": response.usage.prompt_units,
             "output_units": response.usage.output_units,
             "rows": response.usage.rows,
+            "truncated_rows": response.usage.truncated_rows,
         },
         "timings_ms": {
             "queued": duration_ns(timings.queued) / _NS_PER_MS,
@@ -91,6 +92,9 @@ def as_panel(
     rows.add_row("slack", f"{_ms(timings.slack_at_dispatch)} to the deadline at dispatch")
     written = f", {_number(usage.output_units, 'unit')} written" if usage.output_units else ""
     rows.add_row("work", f"{_number(usage.prompt_units, 'unit')} read{written}")
+    if usage.truncated_rows:
+        cut = _number(usage.truncated_rows, "row")
+        rows.add_row("[yellow]truncated[/yellow]", f"{cut}: only the beginning was read")
     title = f"[bold]{response.model}[/bold] [dim]request {response.request_id}[/dim]"
     output = Group(*_output_lines(response.output))
     return Group(output, Panel(rows, title=title, title_align="left", expand=False))

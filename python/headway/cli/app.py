@@ -6,6 +6,7 @@ from typing import Annotated, NoReturn
 import typer
 
 from headway.cli import (
+    drill,
     gateway,
     infer,
     key,
@@ -75,6 +76,7 @@ app.add_typer(rollout.rollouts, name="rollout", rich_help_panel=OPERATE)
 app.command(name="verify-rollout", epilog=verify_rollout.EPILOG, rich_help_panel=OPERATE)(
     verify_rollout.verify_rollout
 )
+app.command(epilog=drill.EPILOG, rich_help_panel=OPERATE)(drill.drill)
 lab_dispatch.register(lab.lab)
 app.add_typer(lab.lab, name="lab", rich_help_panel=USE)
 app.add_typer(config, name="config", rich_help_panel=SET_UP)

@@ -267,12 +267,19 @@ def _pools(pools: Sequence[Any]) -> "RenderableType":
             f"{pool.queued_requests:,}",
             f"{pool.queued_units:,}",
             f"{pool.executing_batches:,}",
+            _in_hand(pool),
             f"{control.ms(pool.cost.intercept)} + {pool.cost.slope_ns_per_unit / 1e6:.3f} ms/unit",
         )
         for pool in pools
     ]
-    heads = ("pool", "ready", "queued", "units", "batches", "learned cost")
+    heads = ("pool", "ready", "queued", "units", "batches", "in hand", "learned cost")
     return control.table(*heads, rows=rows, empty="no model is known yet")
+
+
+def _in_hand(pool: Any) -> str:
+    """Requests queued and executing, of at most how many."""
+    held = pool.inflight.critical + pool.inflight.standard + pool.inflight.sheddable
+    return f"{held:,}/{pool.inflight_limit:,.0f}" if pool.inflight_limit else f"{held:,}"
 
 
 def _streams(pools: Sequence[Any]) -> "RenderableType":

@@ -37,6 +37,8 @@ def sentences(record: Record, now_ns: int) -> Iterator[str]:
         yield _queue(record)
     if record.reading is not None and _had_say(record.reading):
         yield _share(record.reading)
+    if record.reading is not None and record.reading.earned_per_s > 0:
+        yield _price(record.reading)
     for number, _ in enumerate(record.attempts):
         yield from _attempt(record, number)
     yield _outcome(record, now_ns)
@@ -179,6 +181,14 @@ def _share(seen: Reading) -> str:
     return text + (f", {seen.reserved:,} kept for higher classes." if seen.reserved else ".")
 
 
+def _price(seen: Reading) -> str:
+    """What it offered for device time, which is what requests compete by."""
+    return (
+        f"For a second of device time it offered a value of {seen.offered_per_s:,.3g}, where the "
+        f"batches of late earned {seen.earned_per_s:,.3g}."
+    )
+
+
 def _reading(seen: Reading) -> control_pb2.AdmissionRecord:
     told = control_pb2.AdmissionRecord(
         limit=seen.limit,
@@ -187,6 +197,8 @@ def _reading(seen: Reading) -> control_pb2.AdmissionRecord:
         tenant_queued=seen.tenant_queued,
         share_ratio=seen.share_ratio,
         weight_part=seen.weight_part,
+        offered_per_second=seen.offered_per_s,
+        earned_per_second=seen.earned_per_s,
     )
     if seen.tenant_units < float("inf"):
         told.tenant_units = seen.tenant_units

@@ -17,11 +17,13 @@ class ItemOutput:
       output: what the model returned; the first extent of its tensors is `rows`.
       units: work units of the input, as the runtime counted them.
       rows: rows of the input.
+      truncated_rows: those of which only the beginning was read, being too long.
     """
 
     output: types_pb2.Output
     units: int
     rows: int
+    truncated_rows: int = 0
 
 
 # How one member ended: answered, refused as an input the model does not take, or failed.

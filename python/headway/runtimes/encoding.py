@@ -28,11 +28,13 @@ class Row:
       ids: int64[tokens], at least one.
       mask: int64[tokens] of 0 and 1; None means all 1.
       types: int64[tokens], segment of each token; None means all 0.
+      is_truncated: the input was longer.
     """
 
     ids: Ids
     mask: Ids | None = None
     types: Ids | None = None
+    is_truncated: bool = False
 
 
 class Encoder:
@@ -69,14 +71,20 @@ class Encoder:
     def _tokenize(self, texts: Sequence[str]) -> list[Row]:
         longest = self._max_sequence * MAX_CHARACTERS_PER_TOKEN
         encodings = self._tokenizer.encode_batch_fast([text[:longest] for text in texts])
-        return [Row(np.array(encoding.ids, np.int64)) for encoding in encodings]
+        return [
+            Row(
+                np.array(encoding.ids, np.int64),
+                is_truncated=bool(encoding.overflowing) or len(text) > longest,
+            )
+            for text, encoding in zip(texts, encodings, strict=True)
+        ]
 
     def _rows(self, item: types_pb2.Input) -> list[Row]:
         kind = item.WhichOneof("kind")
         if kind == "token_ids":
             ids = np.array(item.token_ids.ids, np.int64)
             self._check_ids(ids, "input.token_ids.ids")
-            return [Row(ids[: self._max_sequence])]
+            return [Row(ids[: self._max_sequence], is_truncated=ids.size > self._max_sequence)]
         if kind == "tensors":
             return self._tensor_rows(item.tensors)
         raise RuntimeInputError(
@@ -109,6 +117,7 @@ class Encoder:
 
     def _tensor_row(self, ids: Ids, mask: Ids | None, types: Ids | None, row: int) -> Row:
         tokens = min(ids.shape[1], self._max_sequence)
+        is_truncated = ids.shape[1] > tokens and (mask is None or bool(mask[row, tokens:].any()))
         if mask is not None:
             used = np.flatnonzero(mask[row, :tokens])
             if not used.size:
@@ -120,6 +129,7 @@ class Encoder:
             ids[row, :tokens],
             None if mask is None else mask[row, :tokens],
             None if types is None else types[row, :tokens],
+            is_truncated=is_truncated,
         )
 
 

@@ -177,7 +177,8 @@ def _outcome(rows: Sequence[Row], vectors: Vectors) -> Outcome:
     if not np.isfinite(vectors).all():
         return RuntimeFailure("the model returned numbers that are not finite")
     output = types_pb2.Output(tensors=(tensor_from_array(OUTPUT_NAME, vectors),))
-    return ItemOutput(output, _tokens(rows), len(rows))
+    truncated = sum(row.is_truncated for row in rows)
+    return ItemOutput(output, _tokens(rows), len(rows), truncated)
 
 
 def _tokens(rows: Sequence[Row]) -> int:

@@ -144,14 +144,16 @@ class Output(_message.Message):
     def __init__(self, tensors: _Optional[_Iterable[_Union[Tensor, _Mapping]]] = ..., text: _Optional[str] = ..., token_ids: _Optional[_Iterable[int]] = ..., finish_reason: _Optional[_Union[FinishReason, str]] = ...) -> None: ...
 
 class Usage(_message.Message):
-    __slots__ = ("prompt_units", "output_units", "rows")
+    __slots__ = ("prompt_units", "output_units", "rows", "truncated_rows")
     PROMPT_UNITS_FIELD_NUMBER: _ClassVar[int]
     OUTPUT_UNITS_FIELD_NUMBER: _ClassVar[int]
     ROWS_FIELD_NUMBER: _ClassVar[int]
+    TRUNCATED_ROWS_FIELD_NUMBER: _ClassVar[int]
     prompt_units: int
     output_units: int
     rows: int
-    def __init__(self, prompt_units: _Optional[int] = ..., output_units: _Optional[int] = ..., rows: _Optional[int] = ...) -> None: ...
+    truncated_rows: int
+    def __init__(self, prompt_units: _Optional[int] = ..., output_units: _Optional[int] = ..., rows: _Optional[int] = ..., truncated_rows: _Optional[int] = ...) -> None: ...
 
 class SamplingParameters(_message.Message):
     __slots__ = ("temperature", "top_p", "top_k", "seed", "stop", "logprobs")

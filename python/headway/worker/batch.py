@@ -153,7 +153,11 @@ class PendingBatch:
             by_status[status] += 1
             if status == OK:
                 assert isinstance(outcome, ItemOutput)
-                usage = types_pb2.Usage(prompt_units=outcome.units, rows=outcome.rows)
+                usage = types_pb2.Usage(
+                    prompt_units=outcome.units,
+                    rows=outcome.rows,
+                    truncated_rows=outcome.truncated_rows,
+                )
                 add(item_id=item_id, status=status, output=outcome.output, usage=usage)
             elif status in (INVALID, FAILED):
                 add(item_id=item_id, status=status, message=str(outcome))

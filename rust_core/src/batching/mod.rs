@@ -8,6 +8,7 @@ pub mod index;
 pub mod key;
 pub mod mix;
 pub mod policy;
+pub mod price;
 pub mod quantum;
 pub mod queue;
 pub mod select;

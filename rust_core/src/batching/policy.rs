@@ -6,6 +6,7 @@ use super::gather::{gather, put_low_first, Place, MAX_CANDIDATES};
 use super::index::Order;
 use super::key::{AgeClock, KeyShape};
 use super::mix::ArrivalMix;
+use super::price::{offered_per_s, Earnings, Price};
 use super::quantum::QuantumLearner;
 use super::queue::{Queue, Queued, NUM_LOW};
 use super::select::{choose, Candidate, Terms};
@@ -53,6 +54,7 @@ pub struct ValuePolicy {
     floors_low: [Floor; NUM_LOW],
     learner: QuantumLearner,
     shedder: Shedder,
+    earnings: Earnings,
     fleet: ShadowFleet,
     /// Share of the arrivals that the shadow fleet gets, and what it is owed of them.
     shadow_share: f64,
@@ -82,6 +84,7 @@ impl ValuePolicy {
             floors_low: [Floor::new(LOW_CLASS_SHARE); NUM_LOW],
             learner: QuantumLearner::new(seed),
             shedder: Shedder::default(),
+            earnings: Earnings::default(),
             fleet: ShadowFleet {
                 cost: BatchCost::new(&unknown, &unknown),
                 limits: Limits { requests: u64::MAX, rows: u64::MAX, units: u64::MAX },
@@ -127,6 +130,11 @@ impl ValuePolicy {
                 Priority::Standard => standard,
                 Priority::Sheddable => sheddable,
             }
+    }
+
+    /// Worth of an answer in time.
+    fn value(&self, item: &Item) -> f64 {
+        self.weight(item) * (item.units as f64).powf(self.settings.alpha)
     }
 
     fn quantum_for(&self, speed: f64) -> f64 {
@@ -260,13 +268,15 @@ impl ValuePolicy {
         }
     }
 
-    /// Accounts for the chosen batch with all floors.
-    fn settle_floors(&mut self, place: &Place) {
+    /// Accounts for the chosen batch: what it earned, and with all floors.
+    fn settle(&mut self, place: &Place, predicted_ns: f64) {
         let (mut large_ns, mut bulk_ns, mut low_ns, mut room_ns) = (0.0, 0.0, [0.0; NUM_LOW], 0.0);
+        let mut value = 0.0;
         for at in &self.taken {
             let Some(queued) = self.queue.get(self.candidates[*at].handle) else { continue };
             let run_ns = place.cost.share_ns(queued.item.units);
             room_ns += run_ns;
+            value += self.value(&queued.item);
             if let Some(rank) = queued.low {
                 low_ns[rank] += run_ns;
             }
@@ -277,6 +287,7 @@ impl ValuePolicy {
                 bulk_ns += run_ns;
             }
         }
+        self.earnings.add(value, predicted_ns);
         let left_behind = (self.taken.len() as u64) < self.queue.total().requests;
         self.floor_large.settle(large_ns, room_ns, left_behind && !self.queue.large.is_empty());
         self.floor_bulk.settle(bulk_ns, room_ns, left_behind && !self.queue.bulk.is_empty());
@@ -429,7 +440,7 @@ impl BatchPolicy for ValuePolicy {
             let misfit = self.candidates.iter().find(too_large);
             return Formed::Nothing { too_large: misfit.map(|misfit| (misfit.rows, misfit.units)) };
         };
-        self.settle_floors(&place);
+        self.settle(&place, choice.predicted_ns);
         for at in &self.taken {
             let member = self.queue.remove(self.candidates[*at].handle);
             out.extend(member.map(|queued| queued.slot));
@@ -457,6 +468,15 @@ impl BatchPolicy for ValuePolicy {
         let by_count = load.requests.div_ceil(limits.requests);
         let batches = by_count.max(load.units.div_ceil(limits.units)) as f64;
         run_ns + cost.fixed_ns * batches.max(run_ns / room_ns)
+    }
+
+    fn price(&self, item: &Item) -> Price {
+        let cost = &self.fleet.cost;
+        let device_ns = cost.intercept_ns / self.max_requests() + cost.slope_ns * item.units as f64;
+        Price {
+            offered_per_s: offered_per_s(self.value(item), device_ns),
+            earned_per_s: self.earnings.per_s(),
+        }
     }
 
     fn quantum_ns(&self) -> i64 {

@@ -30,6 +30,8 @@ pub struct Reading {
     queued_units: u64,
     executing_requests: u64,
     drain_ns: i64,
+    offered_per_s: f64,
+    earned_per_s: f64,
 }
 
 /// A request that was taken in.
@@ -55,6 +57,8 @@ impl From<scheduler::Reading> for Reading {
             queued_units: reading.queued_units,
             executing_requests: reading.executing_requests,
             drain_ns: reading.drain_ns,
+            offered_per_s: reading.price.offered_per_s,
+            earned_per_s: reading.price.earned_per_s,
         }
     }
 }

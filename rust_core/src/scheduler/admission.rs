@@ -1,6 +1,7 @@
 //! Whether a request is taken in.
 #![allow(clippy::result_large_err)] // refusals are as common as admissions: no allocation for one
 use crate::batch::{Item, Outlook, Priority, Shed};
+use crate::batching::price::Price;
 use crate::bucket::Quota;
 use crate::check::to_ns;
 use crate::error::CoreError;
@@ -115,6 +116,7 @@ impl Scheduler {
             max_companions: u64::MAX,
         };
         let device_ns = pool.map_or(0.0, |pool| pool.usual_ns(demand.units));
+        reading.price = pool.map_or_else(Price::default, |pool| pool.policy.price(&item));
         Arrival { now_ns, tenant, item, over, device_ns, reading }
     }
 

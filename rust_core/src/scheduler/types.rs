@@ -1,5 +1,6 @@
 //! What goes into the scheduler and what comes out.
 use crate::batch::{BatchReason, Lane, Limits, Priority};
+use crate::batching::price::Price;
 use crate::breaker::BreakerState;
 use crate::check;
 use crate::error::CoreError;
@@ -124,6 +125,9 @@ pub struct Reading {
     /// Time in which the fleet would serve all of that, and the request if it was taken in; 0
     /// where it was refused for another reason than want of room.
     pub drain_ns: i64,
+    /// Value that the request earns for a second of device time, and what batches earned of late;
+    /// zeros where it was refused before that was looked at.
+    pub price: Price,
 }
 
 /// A request that was taken in.

@@ -101,6 +101,26 @@ async def test_batch_companions_and_the_choice_of_a_replica() -> None:
         )
 
 
+async def test_the_price_of_a_request() -> None:
+    async with (
+        running_gateway() as running,
+        running_worker(running, runtime=DEVICE),
+        operator(running) as control,
+        client_of(running) as client,
+    ):
+        await running.until_serving()
+        await client.infer(text_request("x" * 400, request_id="first"), timeout_s=5)
+        await client.infer(text_request("x" * 400, request_id="second"), timeout_s=5)
+        assert not any("a second of device time" in each for each in await told(control, "first"))
+        seen = (await control.explain("second")).record.admission
+        assert (
+            f"For a second of device time it offered a value of {seen.offered_per_second:,.3g}, "
+            f"where the batches of late earned {seen.earned_per_second:,.3g}."
+        ) in await told(control, "second")
+        # The first went alone, and bore all of the fixed cost; a full batch would share it.
+        assert seen.offered_per_second > 2 * seen.earned_per_second > 0
+
+
 async def test_a_pinned_request() -> None:
     async with (
         running_gateway() as running,

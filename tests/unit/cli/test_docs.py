@@ -15,7 +15,14 @@ from headway.config import load_gateway, load_worker, read_layers
 from headway.v1 import control_pb2, fleet_pb2, inference_pb2
 
 ROOT = Path(__file__).parents[3]
-PAGES = ["README.md", "docs/guide.md", "docs/operations.md", "docs/rollout.md", "docs/security.md"]
+PAGES = [
+    "README.md",
+    "docs/guide.md",
+    "docs/operations.md",
+    "docs/rollout.md",
+    "docs/security.md",
+    "docs/drills.md",
+]
 BLOCK = re.compile(r"^```(\w+)\n(.*?)^```", re.MULTILINE | re.DOTALL)
 
 

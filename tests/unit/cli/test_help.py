@@ -27,6 +27,7 @@ COMMANDS = [
     "rollout abort",
     "rollout simulate",
     "verify-rollout",
+    "drill",
 ]
 WITH_EXAMPLES = [
     "serve",
@@ -38,6 +39,7 @@ WITH_EXAMPLES = [
     "key new",
     "rollout",
     "verify-rollout",
+    "drill",
 ]
 
 

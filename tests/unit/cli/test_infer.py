@@ -176,7 +176,7 @@ def test_json_is_for_programs(gateway: tuple[str, Gateway]) -> None:
                 }
             ],
         },
-        "usage": {"prompt_units": 12, "output_units": 0, "rows": 1},
+        "usage": {"prompt_units": 12, "output_units": 0, "rows": 1, "truncated_rows": 0},
         "timings_ms": {
             "queued": 4.0,
             "device": 18.0,

@@ -1,0 +1,1 @@
+"""Fault drills: a fleet of real processes, load, something that goes wrong, and what must hold."""
