@@ -225,23 +225,28 @@ async def test_fault_23_of_hundreds_cancelled_at_once_none_runs_on() -> None:
 
 
 async def test_fault_23_of_many_outputs_cancelled_at_once_none_is_written_on() -> None:
+    endless = {"max_lanes": 4, "mean_output_tokens": 1e9}
     async with (
         running_gateway() as running,
-        running_writer(running, runtime={"max_lanes": 4}, http_port=0) as worker,
+        running_writer(running, runtime=endless, http_port=0) as worker,
     ):
-        calls = [
-            running.inference.InferStream(
-                inference_pb2.InferStreamRequest(request=request(f"{n}", tokens=4000)), timeout=60
+        calls = {
+            f"r{n}": running.inference.InferStream(
+                inference_pb2.InferStreamRequest(request=request(tokens=3000, request_id=f"r{n}")),
+                timeout=80_000,
             )
             for n in range(120)
-        ]
+        }
         await _until_streams(running, 120)
+        live = running.gateway.streams.live
+        await until(lambda: sum(each.attempts for each in live.values()) == 4)
+        written = {each.request_id for each in live.values() if each.attempts}
         # Those in the queue first: who leaves a lane makes room for the next one.
-        for call in calls[4:]:
-            call.cancel()
+        for name in calls.keys() - written:
+            calls[name].cancel()
         await _until_streams(running, 4)
-        for call in calls[:4]:
-            call.cancel()
+        for name in written:
+            calls[name].cancel()
         await _until_streams(running, 0)
         answer = await running.inference.Infer(request(tokens=2), timeout=60)
         assert answer.usage.output_units == 2

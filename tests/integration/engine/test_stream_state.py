@@ -40,7 +40,7 @@ async def test_the_state_shows_who_waits_and_what_is_free() -> None:
         assert (idle.free_kv_units, idle.total_kv_units) == (10_000, 10_000)
         calls = [
             gateway.inference.InferStream(
-                inference_pb2.InferStreamRequest(request=request(tokens=2_000)), timeout=60
+                inference_pb2.InferStreamRequest(request=request(tokens=2_000)), timeout=80_000
             )
             for _ in range(5)
         ]
