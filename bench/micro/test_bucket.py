@@ -1,8 +1,9 @@
 """How long does it take to charge a tenant?
 
-Question:  the cost of one `try_take` that succeeds.
-Workload:  one bucket with a burst it never reaches the end of; time stands still. Beside it the
-           same in plain Python, and a call that does nothing.
+Question:  the cost of one charge that succeeds, with one bucket and with a million tenants.
+Workload:  one bucket with a burst it never reaches the end of; then 1,000 charges a round of
+           tenants drawn at random, of 1,000 and of 1,000,000 (the table's time is for 1,000). Time
+           stands still. Beside it the same in plain Python, and calls that do nothing.
 Command:   python -m pytest bench/micro/test_bucket.py --benchmark-only
 """
 
@@ -10,20 +11,72 @@ import pytest
 from pytest_benchmark.fixture import BenchmarkFixture
 
 from bench.micro.reference import PlainBucket
-from headway._core import EdfQueue, TokenBucket
+from headway._core import EdfQueue, Rng, Scheduler, TokenBucket
 
-pytestmark = pytest.mark.benchmark(group="token bucket")
-
-
-def test_core(benchmark: BenchmarkFixture) -> None:
-    bucket = TokenBucket(0, units_per_s=1e6, burst_units=1e15)
-    assert benchmark(bucket.try_take, 0, 100) == 0
+CHARGES = 1_000
+ROUNDS = 200
+TENANTS = (1_000, 1_000_000)
 
 
-def test_plain_python(benchmark: BenchmarkFixture) -> None:
-    bucket = PlainBucket(1e6, 1e15, 1e15)
-    assert benchmark(bucket.try_take, 0, 100)
+@pytest.mark.benchmark(group="token bucket")
+class TestOneBucket:
+    """A bucket by itself."""
+
+    def test_core(self, benchmark: BenchmarkFixture) -> None:
+        bucket = TokenBucket(0, units_per_s=1e6, burst_units=1e15)
+        assert benchmark(bucket.try_take, 0, 100) == 0
+
+    def test_plain_python(self, benchmark: BenchmarkFixture) -> None:
+        bucket = PlainBucket(1e6, 1e15, 1e15)
+        assert benchmark(bucket.try_take, 0, 100)
+
+    def test_null_call(self, benchmark: BenchmarkFixture) -> None:
+        benchmark(EdfQueue().pop)
 
 
-def test_null_call(benchmark: BenchmarkFixture) -> None:
-    benchmark(EdfQueue().pop)
+@pytest.mark.parametrize("count", TENANTS)
+class TestManyTenants:
+    """1,000 charges of tenants at random."""
+
+    def test_core(self, benchmark: BenchmarkFixture, count: int) -> None:
+        benchmark.group = f"1k charges, {count} tenants"
+        scheduler = Scheduler(seed=1)
+        for _ in range(count):
+            scheduler.add_tenant(0, units_per_s=1e6, burst_units=1e15)
+        draws = Rng(2)
+        charge = scheduler.charge
+
+        def target(tenants: list[int]) -> None:
+            for tenant in tenants:
+                charge(0, tenant, 100)
+
+        benchmark.pedantic(
+            target,
+            setup=lambda: (([draws.below(count) for _ in range(CHARGES)],), {}),
+            rounds=ROUNDS,
+        )
+
+    def test_plain_python(self, benchmark: BenchmarkFixture, count: int) -> None:
+        benchmark.group = f"1k charges, {count} tenants"
+        buckets = [PlainBucket(1e6, 1e15, 1e15) for _ in range(count)]
+        draws = Rng(2)
+
+        def target(tenants: list[int]) -> None:
+            for tenant in tenants:
+                buckets[tenant].try_take(0, 100)
+
+        benchmark.pedantic(
+            target,
+            setup=lambda: (([draws.below(count) for _ in range(CHARGES)],), {}),
+            rounds=ROUNDS,
+        )
+
+    def test_null_call(self, benchmark: BenchmarkFixture, count: int) -> None:
+        benchmark.group = f"1k charges, {count} tenants"
+        nothing = EdfQueue().pop
+
+        def target() -> None:
+            for _ in range(CHARGES):
+                nothing()
+
+        benchmark.pedantic(target, rounds=ROUNDS)

@@ -718,7 +718,8 @@ class CostModel:
     """Device time of a batch = intercept + slope * units, by constrained recursive least squares.
 
     Forgetting 0.98 a batch; both coefficients >= 0, by solving again with the violated one at 0;
-    the prior until 4 observations; same-size batches (sizes vary by less than 8 %) move the level
+    the prior until 4 observations (scaled to a batch that shows it to be off by more than 16);
+    same-size batches (sizes vary by less than 8 %) move the level
     only. One batch counts for at most 4 times, and at least 1/4 of, its prediction; three in a row
     that are off the same way by more than a factor of 1.25, and 4 mean errors of those before
     them, rescale the fit by their geometric mean and leave the past 5 % of its weight.

@@ -10,6 +10,8 @@ const MIN_OBSERVATIONS: u64 = 4;
 const MIN_SPREAD: f64 = 0.08 * 0.08;
 /// One batch counts for at most this multiple, and at least this fraction, of its prediction.
 const MAX_SURPRISE: f64 = 4.0;
+/// A batch off by more than this refutes a prior.
+const REFUTED_RATIO: f64 = 16.0;
 /// Batches in a row, all too slow or all too fast, that mean the device has changed.
 const STEP_RUN: usize = 3;
 /// How far off a batch must be to count for that: this, and four mean errors.
@@ -93,7 +95,8 @@ impl Sums {
 
 /// Device time of a batch = intercept + slope * units, by constrained recursive least squares.
 ///
-/// Forgetting 0.98 a batch, the prior until 4 observations; while sizes differ by less than 8 %
+/// Forgetting 0.98 a batch, the prior until 4 observations (scaled to a batch that shows it to be
+/// off by more than 16); while sizes differ by less than 8 %
 /// only the intercept moves. One batch counts for at most 4 times its prediction; three in a row
 /// that are off the same way by more than a factor of 1.25 (and 4 mean errors of those before them)
 /// rescale the whole fit, so that a changed device is followed at once.
@@ -143,6 +146,8 @@ impl CostModel {
         self.observations += 1;
         if self.is_fitted() {
             self.fit = self.sums.solve(self.fit.unit_ns);
+        } else {
+            self.doubt_prior(units, device_ns);
         }
         is_changed
     }
@@ -217,6 +222,15 @@ impl CostModel {
         self.residuals.clear();
         self.run.clear();
         true
+    }
+
+    /// A prior that one batch shows to be off by more than 16 is scaled to it: under one that is far
+    /// too high nothing seems feasible, and the next batch might not come for long.
+    fn doubt_prior(&mut self, units: u64, device_ns: f64) {
+        let ratio = self.ratio(units, device_ns);
+        if !(1.0 / REFUTED_RATIO..=REFUTED_RATIO).contains(&ratio) {
+            self.fit = self.fit.scaled(ratio, 1.0);
+        }
     }
 
     fn ratio(&self, units: u64, device_ns: f64) -> f64 {

@@ -76,6 +76,9 @@ proptest! {
             seen.push((units as f64, device_ns));
             if seen.len() >= 4 {
                 naive = naive_fit(&seen, naive.1);
+            } else if !(1.0 / 16.0..=16.0).contains(&surprise) {
+                // One batch refutes the prior.
+                naive = (naive.0 * surprise, naive.1 * surprise);
             }
             prop_assert!(close(model.expected().fixed_ns, naive.0, 1e-5), "{:?} {naive:?}", model.expected());
             prop_assert!(close(model.expected().unit_ns, naive.1, 1e-5), "{:?} {naive:?}", model.expected());
@@ -176,6 +179,15 @@ proptest! {
         let variance = last.iter().map(|ratio| (ratio - mean).powi(2)).sum::<f64>() / last.len() as f64;
         prop_assert!((residuals.deviation() - variance.sqrt()).abs() < 1e-9);
     }
+}
+
+#[test]
+fn one_batch_refutes_a_prior_that_is_off_by_a_hundred() {
+    let mut model = CostModel::new(Affine { fixed_ns: 1.8e9, unit_ns: 2.2e6 });
+    model.observe(1000, 40_000_000.0);
+    // Predicted 4 s, took 40 ms: a hundredth of both parts.
+    assert!(close(model.expected().fixed_ns, 18e6, 1e-9));
+    assert!(close(model.expected().unit_ns, 22e3, 1e-9));
 }
 
 #[test]

@@ -97,6 +97,11 @@ class PlainCostModel:
         self.count += 1
         if self.count >= 4:
             self._fit()
+        else:
+            ratio = device_ns / max(self.predict(units), 1.0)
+            if not 1 / 16 <= ratio <= 16:
+                self.intercept *= ratio
+                self.slope *= ratio
 
     def _notice(self, units: int, device_ns: float) -> None:
         ratio = device_ns / max(self.predict(units), 1.0)

@@ -63,6 +63,21 @@ def test_no_rival_beats_it(name: str, kind: PolicyKind) -> None:
     assert ours > simulate(trace, fleet, Policy(kind=kind)).goodput_per_s()
 
 
+def test_three_classes_without_early_refusal_are_served_as_well_as_by_shortest_first() -> None:
+    # Over 12 seeds 217.0/s against 216.6/s; the standard error of the mean difference of four is
+    # 0.6.
+    mix = MIXES["three"]
+    rate = 1.2 * mix.device.capacity_per_s(mix.workload)
+    workload = mix.workload.at_rate(rate).model_copy(update={"duration_s": 60})
+    traces = [(seed, workload.draw(seed)) for seed in SEEDS]
+
+    def goodput(policy: Policy) -> float:
+        return mean([simulate(trace, None, policy, seed).goodput_per_s() for seed, trace in traces])
+
+    rival = goodput(Policy(kind=PolicyKind.SHORTEST_FIRST))
+    assert goodput(Policy(shed_early=False)) >= rival - 1.2
+
+
 def test_unlike_replicas() -> None:
     fleet = Fleet(speeds=(1.0, 1.0, 0.6))
     # Of 60 s, the first few teach it that the replicas are unlike.
@@ -81,7 +96,7 @@ def test_recovers_from_a_changed_device(speed: float) -> None:
     assert recovered >= 0.95 * mean([r.goodput_per_s(25, 35) for r in always])
 
 
-@pytest.mark.parametrize("factor", [0.1, 4.0, 10.0])
+@pytest.mark.parametrize("factor", [0.01, 0.1, 4.0, 10.0, 100.0])
 def test_recovers_from_a_wrong_prior(factor: float) -> None:
     prior = Policy(prior_intercept_ms=18 * factor, prior_slope_ms=0.022 * factor)
     reports = run(200, prior)
@@ -104,6 +119,31 @@ def test_most_of_what_is_not_served_is_told_at_once() -> None:
     assert mean([r.rejected_within_10ms() for r in late]) <= 0.01
     goodput = mean([r.goodput_per_s() for r in early])
     assert goodput >= 0.985 * mean([r.goodput_per_s() for r in late])
+
+
+@pytest.mark.parametrize(
+    ("name", "load", "told", "kept"),
+    [
+        # The aims on the reference mix; measured 0.91, 0.94, 0.96, 0.95 for 0.998, 0.996, 0.994,
+        # 0.991 over three seeds of 100 s.
+        ("reference", 1.2, 0.86, 0.99),
+        ("reference", 1.5, 0.91, 0.99),
+        ("reference", 2.0, 0.93, 0.99),
+        ("single", 1.5, 0.9, 0.99),
+        ("spread", 1.2, 0.9, 0.98),
+        ("slow_deadlines", 1.2, 0.9, 0.98),
+    ],
+)
+def test_those_not_served_are_told_early(name: str, load: float, told: float, kept: float) -> None:
+    mix = MIXES[name]
+    rate = load * mix.device.capacity_per_s(mix.workload)
+    workload = mix.workload.at_rate(rate).model_copy(update={"duration_s": 60})
+    traces = [(seed, workload.draw(seed)) for seed in SEEDS[:2]]
+    early = [simulate(trace, None, Policy(), seed) for seed, trace in traces]
+    late = [simulate(trace, None, Policy(shed_early=False), seed) for seed, trace in traces]
+    assert mean([report.rejected_within_10ms() for report in early]) >= told
+    goodput = mean([report.goodput_per_s() for report in early])
+    assert goodput >= kept * mean([report.goodput_per_s() for report in late])
 
 
 def test_the_floor_serves_the_largest() -> None:
@@ -130,6 +170,37 @@ def test_bulk_work_takes_what_is_left_and_little_more() -> None:
         share = mean([r.on_time_by_class()[each] for r in beside])
         # Measured 0.93 (urgent) and 0.98: 5 % of device time is bulk work's own.
         assert share >= 0.9 * mean([r.on_time_by_class()[each] for r in without])
+
+
+def bulk_share_of_units(rate: float, bulk_rate: float, policy: Policy) -> float:
+    """Bulk units executed over all, where interactive and bulk work come at these rates."""
+    urgent, relaxed = Workload.reference(1).classes
+    share = bulk_rate / rate
+    bulk = relaxed.model_copy(update={"lane": 2, "min_deadline_ms": 20_000.0, "share": share})
+    workload = Workload.reference(rate + bulk_rate, 60).model_copy(
+        update={"classes": (urgent, relaxed, bulk)}
+    )
+    executed = of_bulk = 0
+    for seed in SEEDS[:2]:
+        report = simulate(workload.draw(seed), policy=policy, seed=seed)
+        # Behind the last arrival the bulk lane has the device to itself.
+        is_executed = (report.batch_sizes > 0) & (report.ended_at_ns <= 60 * 10**9)
+        executed += int(report.units[is_executed].sum())
+        of_bulk += int(report.units[is_executed & (report.classes == 2)].sum())
+    return of_bulk / executed
+
+
+@pytest.mark.parametrize("bulk_share", [0.05, 0.2])
+def test_bulk_work_gets_its_share_under_overload_and_no_more(bulk_share: float) -> None:
+    taken = bulk_share_of_units(400, 400, Policy(bulk_share=bulk_share))
+    # Of the device time of members, which units stand for; the counter carries 8 batches over,
+    # and in the first second nothing is left behind yet.
+    assert taken == pytest.approx(bulk_share, abs=0.02)
+
+
+def test_bulk_work_fills_what_is_left_below_capacity() -> None:
+    # Interactive work alone takes about a third of the device: the rest is bulk work's.
+    assert bulk_share_of_units(60, 400, Policy()) >= 0.4
 
 
 def test_clients_that_give_up_are_not_run() -> None:

@@ -1,5 +1,6 @@
 """``headway gateway``."""
 
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
@@ -68,6 +69,13 @@ def gateway(
             help="Ask for no API keys and no fleet token. For trials on loopback.",
         ),
     ] = False,
+    arrival_trace: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FILE",
+            help="Record arrivals, without their inputs, for `headway lab replay`.",
+        ),
+    ] = None,
     tls_cert: options.TlsCert = None,
     tls_key: options.TlsKey = None,
     tls_ca: options.TlsCa = None,
@@ -98,6 +106,7 @@ def gateway(
         "http_port": http_port,
         "transport": transport,
         "insecure_no_auth": insecure_no_auth or None,
+        "arrival_trace.path": arrival_trace,
         "tls.cert_file": tls_cert,
         "tls.key_file": tls_key,
         "tls.ca_file": tls_ca,
@@ -116,6 +125,7 @@ def gateway(
 
 
 OPTION_NAMES = {
+    "gateway.arrival_trace.path": "--arrival-trace",
     "gateway.tls.cert_file": "--tls-cert",
     "gateway.tls.key_file": "--tls-key",
     "gateway.tls.ca_file": "--tls-ca",

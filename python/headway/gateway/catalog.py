@@ -10,6 +10,7 @@ from headway._core import Scheduler, hash_key
 from headway.admission.policy import AdmissionPolicy
 from headway.admission.units import UnitEstimator
 from headway.errors import InvalidRequest, ModelLoading, ModelNotFound
+from headway.gateway.policy_settings import SchedulingSettings
 from headway.gateway.settings import GatewaySettings, ModelSettings
 from headway.rpc.convert import duration_ns
 from headway.telemetry.gateway import GatewayMetrics, PoolMetrics
@@ -41,6 +42,8 @@ class Pool:
     card: types_pb2.ModelCard
     estimator: UnitEstimator
     metrics: PoolMetrics
+    # As the core was told; None before it was.
+    scheduling: SchedulingSettings | None = None
     num_replicas: int = 0
     num_ready: int = 0
     # Of an active rollout: what counts outcomes, and what copies requests.
@@ -170,20 +173,35 @@ class Catalog:
     def configure(self, settings: GatewaySettings) -> None:
         """Takes over what the configuration says of models; queues keep their bounds."""
         self._settings = settings
-        before, self._policy = self._policy, AdmissionPolicy(settings.admission)
+        self._policy = AdmissionPolicy(settings.admission)
         self._policy.apply(self._scheduler)
-        are_others = before.settings.priority_weights != settings.admission.priority_weights
         for handle in self.pools:
             self._policy.apply_to_pool(self._scheduler, handle)
-            if are_others:
-                self._policy.weigh_classes(self._scheduler, handle)
         for name in settings.models:
             if name not in self.models:
                 self._add_model(name)
         for name, model in self.models.items():
             model.settings = settings.models.get(name, ModelSettings())
             model.default_deadline_ns = self._default_deadline_ns(model)
+            for pool in model.versions.values():
+                self._schedule(pool)
             self._choose_split(model)
+
+    def _schedule(self, pool: Pool) -> None:
+        """Hands what the configuration says of scheduling to the core, if that is new."""
+        wanted = self._settings.scheduling.with_model(pool.model.settings.scheduling)
+        if wanted == pool.scheduling:
+            return
+        weights = wanted.priority_weights
+        self._scheduler.set_policy(
+            pool.handle,
+            alpha=wanted.alpha,
+            large_share=wanted.large_share,
+            bulk_share=wanted.bulk_share,
+            priority_weights=(weights.critical, weights.standard, weights.sheddable),
+            shed_early=wanted.shed_early,
+        )
+        pool.scheduling = wanted
 
     def _default_deadline_ns(self, model: Model) -> int:
         if model.settings.default_deadline_ms is not None:
@@ -255,11 +273,11 @@ class Catalog:
             prior_slope_ns=prior.slope_ns_per_unit if prior else _DEFAULT_PRIOR_SLOPE_NS,
         )
         self._policy.apply_to_pool(self._scheduler, handle)
-        self._policy.weigh_classes(self._scheduler, handle)
         metrics = self._metrics.pool(model.name, card.version)
         pool = Pool(handle, model, card.version, card, UnitEstimator(card), metrics)
         model.versions[card.version] = pool
         self.pools[handle] = pool
+        self._schedule(pool)
         self.apply_split(model)
         return pool
 

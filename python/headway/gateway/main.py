@@ -129,6 +129,7 @@ class GatewayProcess:
         self._addresses: dict[str, str] = {}
         self._leases: asyncio.Task[None] | None = None
         self._rollouts: asyncio.Task[None] | None = None
+        self._recording: asyncio.Task[None] | None = None
 
     async def start(self) -> dict[str, str]:
         """Opens the ports; returns their addresses as host:port.
@@ -161,6 +162,7 @@ class GatewayProcess:
         await self._control.start()
         self._leases = asyncio.ensure_future(gateway.fleet.watch_leases())
         self._rollouts = asyncio.ensure_future(gateway.rollouts.run())
+        self._recording = asyncio.ensure_future(gateway.recorder.run())
         if settings.address_file is not None:
             write_address_file(settings.address_file, addresses)
         self._addresses = addresses
@@ -182,11 +184,13 @@ class GatewayProcess:
         await gateway.clock.sleep(_LAME_DUCK_NS)
         # The answers have been given to the server; a second is for their way out.
         await self._data.stop(1.0)
-        running = [task for task in (self._leases, self._rollouts) if task is not None]
+        tasks = (self._leases, self._rollouts, self._recording)
+        running = [task for task in tasks if task is not None]
         for task in running:
             task.cancel()
         # Its last operation ends before the store's connections do.
         await asyncio.gather(*running, return_exceptions=True)
+        await gateway.recorder.close()
         await gateway.fleet.close()
         await self._control.stop(1.0)
         await gateway.store.stop()

@@ -13,6 +13,7 @@ from headway.gateway.decisions import DecisionLog, Record
 from headway.gateway.dispatch import Dispatcher
 from headway.gateway.idempotency import IdempotencyWindow
 from headway.gateway.pending import Pending
+from headway.gateway.recorder import TraceRecorder
 from headway.gateway.stream_request import LiveRequest, PendingStream
 from headway.gateway.streaming import StreamDispatcher
 from headway.gateway.timer import DeadlineTimer
@@ -53,6 +54,7 @@ class RequestPath:
         clock: Clock,
         live: dict[int, Pending],
         decisions: DecisionLog,
+        recorder: TraceRecorder,
         *,
         loop: asyncio.AbstractEventLoop,
         id_prefix: str,
@@ -69,6 +71,7 @@ class RequestPath:
         self._clock = clock
         self._live = live
         self._decisions = decisions
+        self._recorder = recorder
         self._loop = loop
         self._id_prefix = id_prefix
         self._margin_ns = margin_ns
@@ -140,6 +143,7 @@ class RequestPath:
         request_id = request.request_id or self._next_id()
         record = Record(request_id[:_MAX_ID_LENGTH], caller, now_ns)
         self._decisions.add(record)
+        self._recorder.add(record)
         try:
             return self._submit(now_ns, request, record, remaining_s, reads_along)
         except errors.RequestError as error:

@@ -18,6 +18,8 @@ LIVE: Final = frozenset(
         "admission",
         "tenants",
         "models",
+        "scheduling",
+        "arrival_trace",
         "default_model",
         "default_deadline_ms",
         "transport_margin_ms",

@@ -6,6 +6,11 @@ from typing import Annotated, Literal
 from pydantic import BaseModel, ConfigDict, Field, SecretStr, field_validator, model_validator
 
 from headway.admission.settings import AdmissionSettings
+from headway.gateway.policy_settings import (
+    ArrivalTraceSettings,
+    ModelSchedulingSettings,
+    SchedulingSettings,
+)
 from headway.limits import ConnectionLimits, check_transport
 from headway.naming import NAME_PATTERN, Name
 from headway.tls.settings import GatewayTlsSettings
@@ -141,6 +146,7 @@ class ModelSettings(_Settings):
     max_queued_requests: int | None = Field(
         default=None, ge=1, description="Default: the gateway's max_queued_requests."
     )
+    scheduling: ModelSchedulingSettings = ModelSchedulingSettings()
 
     @field_validator("split")
     @classmethod
@@ -218,6 +224,8 @@ class GatewaySettings(_Settings):
     admission: AdmissionSettings = AdmissionSettings()
     tenants: dict[Name, TenantSettings] = Field(default_factory=dict, max_length=100_000)
     models: dict[Name, ModelSettings] = Field(default_factory=dict, max_length=1024)
+    scheduling: SchedulingSettings = SchedulingSettings()
+    arrival_trace: ArrivalTraceSettings = ArrivalTraceSettings()
     default_model: Name | None = Field(
         default=None,
         description="Model of requests that name none. Default: the only model, if there is one.",

@@ -43,6 +43,7 @@ from headway.gateway.dispatch import Dispatcher
 from headway.gateway.fleet import Fleet
 from headway.gateway.path import RequestPath
 from headway.gateway.pending import Pending
+from headway.gateway.recorder import TraceRecorder
 from headway.gateway.reload import Load, Reloader
 from headway.gateway.rollouts.ledger import Ledger
 from headway.gateway.rollouts.service import Rollouts
@@ -105,6 +106,7 @@ class Gateway:
     store: ControlStore
     feed: StateFeed
     decisions: DecisionLog
+    recorder: TraceRecorder
     reloader: Reloader
     rollouts: Rollouts
     tls: ProcessTls
@@ -213,6 +215,7 @@ def wire(
     )
     live: dict[int, Pending] = {}
     decisions = DecisionLog(settings.explained_requests)
+    recorder = TraceRecorder(clock, seeds.seed("tenants in traces"), settings.arrival_trace)
     dispatcher = Dispatcher(
         scheduler,
         clock,
@@ -242,6 +245,7 @@ def wire(
         clock,
         live,
         decisions,
+        recorder,
         loop=loop,
         id_prefix=f"{gateway_id[-8:]}",
         margin_ns=int(settings.transport_margin_ms * _NS_PER_MS),
@@ -268,6 +272,7 @@ def wire(
     control_store = _control_store(store, plane, backlog, clock, gateway_id, divide_quotas)
     fleet.on_joined = control_store.on_joined
     shadow = directory.unlimited("shadow")
+    recorder.ignored = shadow
 
     def submit_copy(request: inference_pb2.InferRequest, remaining_s: float) -> Pending:
         copied = path.submit(request, shadow, remaining_s)
@@ -292,6 +297,7 @@ def wire(
     )
 
     def apply(fresh: GatewaySettings) -> None:
+        recorder.configure(fresh.arrival_trace)
         directory.set_policy(AdmissionPolicy(fresh.admission, directory.policy.num_gateways))
         directory.configure(fresh.tenants)
         catalog.configure(fresh)
@@ -305,6 +311,7 @@ def wire(
         store_state = control_store.describe()
         read.store_up, read.store_waiting = store_state.up, store_state.waiting_entries
         read.reloads_refused = reloader.num_refused
+        read.arrivals_unrecorded = recorder.num_dropped
         read.watchers = feed.num_watchers
         read.rollouts = [
             (record.model, record.canary_version, record.canary_share)
@@ -359,6 +366,7 @@ def wire(
         store=control_store,
         feed=feed,
         decisions=decisions,
+        recorder=recorder,
         reloader=reloader,
         rollouts=rollouts,
         tls=tls,

@@ -8,9 +8,11 @@ Draw a workload (or read a recorded trace), describe a fleet, and run a policy o
 """
 
 from headway.sim.fleet import Device, Fleet, SpeedChange
+from headway.sim.loop import Replicas, Request, SimPolicy, simulate_policy
 from headway.sim.policy import Policy, PolicyKind
 from headway.sim.report import Fate, Report
 from headway.sim.run import simulate
+from headway.sim.scheduled import ScheduledPolicy
 from headway.sim.workload import Bursts, RateStep, RequestClass, Sizes, Workload
 
 __all__ = [
@@ -21,10 +23,15 @@ __all__ = [
     "Policy",
     "PolicyKind",
     "RateStep",
+    "Replicas",
     "Report",
+    "Request",
     "RequestClass",
+    "ScheduledPolicy",
+    "SimPolicy",
     "Sizes",
     "SpeedChange",
     "Workload",
     "simulate",
+    "simulate_policy",
 ]

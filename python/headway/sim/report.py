@@ -4,12 +4,12 @@ import csv
 import json
 from enum import IntEnum
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, Protocol
 
 import numpy as np
 import numpy.typing as npt
 
-from headway._core import PoolStats, SimReport, Trace
+from headway._core import PoolStats, Trace
 from headway.sim.workload import NS_PER_MS, NS_PER_S
 
 EARLY_NS: Final = 10 * NS_PER_MS
@@ -30,10 +30,44 @@ class Fate(IntEnum):
     CANCELLED = 5
 
 
+class Outcome(Protocol):
+    """What became of each request; lists run in the order of the trace."""
+
+    @property
+    def fates(self) -> bytes | bytearray:
+        """A `Fate` each."""
+        ...
+
+    @property
+    def ended_at_ns(self) -> list[int]:
+        """When."""
+        ...
+
+    @property
+    def batch_sizes(self) -> list[int]:
+        """Members of its batch; 0 for none."""
+        ...
+
+    @property
+    def num_batches(self) -> int:
+        """Batches that ran."""
+        ...
+
+    @property
+    def busy_ns(self) -> float:
+        """Device time spent, over all replicas."""
+        ...
+
+    @property
+    def stats(self) -> PoolStats | None:
+        """The scheduler's pool at the end, if it has one."""
+        ...
+
+
 class Report:
     """Result of a simulation; `summary` has the figures, the columns the rest."""
 
-    def __init__(self, trace: Trace, result: SimReport, num_replicas: int) -> None:
+    def __init__(self, trace: Trace, result: Outcome, num_replicas: int) -> None:
         """Reads the columns out of the core; `num_replicas` is only for the utilisation."""
         self.duration_s = trace.duration_ns / NS_PER_S
         self.at_ns: Column = np.asarray(trace.at_ns, dtype=np.int64)

@@ -153,6 +153,7 @@ class Gauges:
         self.live = 0
         self.config_generation = 1
         self.reloads_refused = 0
+        self.arrivals_unrecorded = 0
         self.store_up = False
         self.store_waiting = 0
         self.watchers = 0
@@ -193,6 +194,11 @@ def _control_families(read: Gauges) -> Iterable[Metric]:
         "headway_config_reloads_refused",
         "Configurations that were refused; the last good one stayed.",
         value=read.reloads_refused,
+    )
+    yield CounterMetricFamily(
+        "headway_arrival_trace_dropped",
+        "Requests missing in the arrival trace: its disk was full or too slow.",
+        value=read.arrivals_unrecorded,
     )
     yield GaugeMetricFamily(
         "headway_store_up", "1 while the control store answers.", value=int(read.store_up)

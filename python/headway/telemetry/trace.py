@@ -84,6 +84,11 @@ class TraceWriter:
         self._file: IO[str] | None = None
         self._size = 0
 
+    def open(self) -> None:
+        """Begins a file now rather than with the first line. OSError from the disk."""
+        if self._file is None:
+            self._rotate()
+
     def write(self, arrival: Arrival) -> None:
         """Adds a request; O(1) but for one write in `buffer_lines`. OSError from the disk."""
         self._lines.append(json.dumps(arrival, separators=(",", ":"), ensure_ascii=True) + "\n")
@@ -111,6 +116,7 @@ class TraceWriter:
     def _rotate(self) -> None:
         if self._file is not None:
             self._file.close()
+            self._file = None
         self._path.parent.mkdir(parents=True, exist_ok=True)
         for number in range(self._max_files - 1, 0, -1):
             older = self._numbered(number - 1)

@@ -27,6 +27,11 @@ impl Floor {
         }
     }
 
+    /// Lets go of what the group had beyond its share.
+    pub fn forgive(&mut self) {
+        self.owed_ns = self.owed_ns.max(0.0);
+    }
+
     /// Accounts for a batch with `room_ns` for members, of which the group got `used_ns`.
     ///
     /// The group earns only from batches that left some of it waiting.

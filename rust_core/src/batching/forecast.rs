@@ -2,10 +2,14 @@
 
 const BINS: usize = 512;
 const BIN: f64 = 0.05;
-/// Memory in mean relative deadlines: long enough for a steady rate, short enough for a burst.
-const MEMORY_TAUS: f64 = 3.0;
+/// Memory in mean relative deadlines: several bursts. A shorter one takes each burst for the new
+/// state of the world, and refuses what would be served after it.
+const MEMORY_TAUS: f64 = 10.0;
 
-/// Device time of recent arrivals by their key at arrival, as rates.
+/// Device time of work that was executed, by its key at arrival, as rates.
+///
+/// Of what arrives, much is never executed; counted as work to come it would make the future look
+/// fuller than any device can be, the more so the further one looks.
 #[derive(Clone, Debug)]
 pub struct ArrivalForecast {
     bins: Vec<f64>,
@@ -40,7 +44,7 @@ impl ArrivalForecast {
         }
     }
 
-    /// Adds an admitted arrival: its key relative to an average one, and its device time.
+    /// Adds executed work: its key at arrival relative to an average one, and its device time.
     pub fn record(&mut self, relative_key: f64, work_ns: f64) {
         let at = self.bin(relative_key);
         self.bins[at] += self.unit * work_ns;

@@ -25,11 +25,28 @@ pub struct Place {
     pub limits: Limits,
     /// Longest batch wanted.
     pub quantum_ns: f64,
+    /// Share of it that a batch may be cut to; see `select::Terms`.
+    pub least_ratio: f64,
 }
 
-/// Collects candidates: first what the floors owe, then the interactive lane in key order, then the
-/// bulk lane.
-pub fn gather(queue: &Queue, place: &Place, floors: [&Floor; 2], out: &mut Vec<Candidate>) {
+/// Which requests a batch is open to, besides those that a floor is owed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum OpenTo {
+    /// The interactive lane.
+    Interactive,
+    /// Both, the bulk lane last.
+    Both,
+}
+
+/// Collects candidates: first what the floors owe, then the lanes that the batch is open to, each
+/// in key order.
+pub fn gather(
+    queue: &Queue,
+    place: &Place,
+    floors: [&Floor; 2],
+    open_to: OpenTo,
+    out: &mut Vec<Candidate>,
+) {
     out.clear();
     for (index, floor) in [&queue.large, &queue.bulk].into_iter().zip(floors) {
         gather_owed(queue, index, place, floor.owed_ns(), out);
@@ -40,8 +57,8 @@ pub fn gather(queue: &Queue, place: &Place, floors: [&Floor; 2], out: &mut Vec<C
         .saturating_add(EXTRA_CANDIDATES)
         .min(MAX_CANDIDATES);
     // What is hopeless but not yet ended must not make a batch cost more than a bounded scan.
-    let entries = queue.interactive.iter().chain(queue.bulk.iter()).take(most + MAX_SCAN);
-    for entry in entries {
+    let bulk = queue.bulk.iter().take(if open_to == OpenTo::Both { usize::MAX } else { 0 });
+    for entry in queue.interactive.iter().chain(bulk).take(most + MAX_SCAN) {
         if out.len() >= most + owed {
             break;
         }

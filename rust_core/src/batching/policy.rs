@@ -2,20 +2,23 @@
 
 use super::cost::BatchCost;
 use super::floor::Floor;
-use super::gather::{gather, put_low_first, Place, MAX_CANDIDATES};
+use super::gather::MAX_CANDIDATES;
 use super::index::Order;
 use super::key::{AgeClock, KeyShape};
 use super::mix::ArrivalMix;
 use super::price::{offered_per_s, Earnings, Price};
 use super::quantum::QuantumLearner;
 use super::queue::{Queue, Queued, NUM_LOW};
-use super::select::{choose, Candidate, Terms};
+use super::select::Candidate;
 use super::settings::PolicySettings;
-use super::shadow::{Arrival, Quanta, ShadowFleet, MAX_DEVICES};
-use super::shed::{self, Shedder, Standing};
+use super::shadow::{Quanta, ShadowFleet, MAX_DEVICES};
+use super::shed::Shedder;
 use crate::batch::{BatchPolicy, Fleet, Formed, Item, Lane, Limits, Outlook, Priority, Shed, Site};
 use crate::check::to_ns;
 use crate::cost::Affine;
+
+mod forming;
+mod judging;
 
 /// Slower than this share of the fastest replica counts as slow.
 const SLOW_RATIO: f64 = 0.8;
@@ -105,7 +108,7 @@ impl ValuePolicy {
     pub fn quanta(&self) -> Quanta {
         let fixed_ns = self.settings.fixed_quantum_ns;
         if fixed_ns > 0.0 {
-            return Quanta { fast_ns: fixed_ns, slow_ns: fixed_ns };
+            return Quanta { fast_ns: fixed_ns, slow_ns: fixed_ns, ..Quanta::default() };
         }
         self.learner.quanta()
     }
@@ -153,8 +156,9 @@ impl ValuePolicy {
     }
 
     fn pass_time(&mut self, now_ns: i64) -> AgeClock {
+        let tau_ns = self.mix.mean_deadline_ns();
         let clock = self.clock.get_or_insert(AgeClock::starting_at(now_ns));
-        clock.advance(now_ns, self.mix.mean_deadline_ns());
+        clock.advance(now_ns, tau_ns);
         *clock
     }
 
@@ -218,132 +222,11 @@ impl ValuePolicy {
         self.observations < MIN_OBSERVATIONS
             || now_ns.saturating_sub(self.observed_at_ns) > STALE_AFTER_NS
     }
-
-    fn shed_terms(&self, tau_ns: f64) -> shed::Terms {
-        shed::Terms {
-            cost: self.fleet.cost,
-            quantum_ns: self.quantum_for(self.fleet.speeds[0]),
-            max_requests: self.max_requests(),
-            tau_ns,
-        }
-    }
-
-    /// True if a usual request is small beside a batch. Otherwise what fits where decides over its
-    /// fate, and the work ahead says little of it.
-    fn is_predictable(&self, quantum_ns: f64) -> bool {
-        let run_ns = self.fleet.cost.slope_ns * self.mix.mean_units();
-        2.0 * run_ns <= quantum_ns - self.fleet.cost.intercept_ns
-    }
-
-    /// True if the floor for the largest will have time for it, whatever its key.
-    fn floor_serves(&self, item: &Item, room_ns: f64) -> bool {
-        let units = self.queue.large.total().units + item.units;
-        item.units as f64 >= self.large_units
-            && self.fleet.cost.slope_ns * units as f64 <= self.settings.large_share * room_ns
-    }
-
-    /// Passes an arrival on to the shadows; of a fleet larger than theirs, only a share.
-    fn feed_shadows(&mut self, arrival: Arrival, terms: &shed::Terms) {
-        self.shadow_credit += self.shadow_share;
-        if self.shadow_credit < 1.0 {
-            return;
-        }
-        self.shadow_credit -= 1.0;
-        let shedder = &self.shedder;
-        self.learner.arrive(arrival, &self.fleet, |standing, outlook| {
-            shedder.refuses(&shedder.prospect(standing, outlook, terms), outlook.speed)
-        });
-    }
-
-    /// Lets the shadows catch up, and the shedder learn from them.
-    fn learn(&mut self, now_ns: i64) {
-        let terms = self.shed_terms(self.mix.mean_deadline_ns());
-        let shedder = &self.shedder;
-        let served = self.learner.advance(now_ns, &self.mix, &self.fleet, |standing, outlook| {
-            shedder.refuses(&shedder.prospect(standing, outlook, &terms), outlook.speed)
-        });
-        if let Some((arrivals, with, without)) = served {
-            let speed = self.fleet.speeds.iter().sum();
-            self.shedder.adjust(arrivals, with, without, speed);
-        }
-    }
-
-    /// Accounts for the chosen batch: what it earned, and with all floors.
-    fn settle(&mut self, place: &Place, predicted_ns: f64) {
-        let (mut large_ns, mut bulk_ns, mut low_ns, mut room_ns) = (0.0, 0.0, [0.0; NUM_LOW], 0.0);
-        let mut value = 0.0;
-        for at in &self.taken {
-            let Some(queued) = self.queue.get(self.candidates[*at].handle) else { continue };
-            let run_ns = place.cost.share_ns(queued.item.units);
-            room_ns += run_ns;
-            value += self.value(&queued.item);
-            if let Some(rank) = queued.low {
-                low_ns[rank] += run_ns;
-            }
-            if queued.is_large {
-                large_ns += run_ns;
-            }
-            if queued.item.lane == Lane::Bulk {
-                bulk_ns += run_ns;
-            }
-        }
-        self.earnings.add(value, predicted_ns);
-        let left_behind = (self.taken.len() as u64) < self.queue.total().requests;
-        self.floor_large.settle(large_ns, room_ns, left_behind && !self.queue.large.is_empty());
-        self.floor_bulk.settle(bulk_ns, room_ns, left_behind && !self.queue.bulk.is_empty());
-        for (rank, floor) in self.floors_low.iter_mut().enumerate() {
-            let waiting = left_behind && !self.queue.low[rank].is_empty();
-            floor.settle(low_ns[rank], room_ns, waiting);
-        }
-    }
-
-    fn place(&self, site: &Site) -> Place {
-        let cost = BatchCost::new(&site.expected, &site.judged).with_margin(self.fleet.cost.margin);
-        let quantum_ns = self.quantum_for(site.speed);
-        Place { ready_ns: site.ready_ns, cost, limits: site.limits, quantum_ns }
-    }
 }
 
 impl BatchPolicy for ValuePolicy {
     fn judge(&mut self, now_ns: i64, item: &Item, outlook: &Outlook) -> Option<Shed> {
-        let clock = self.pass_time(now_ns);
-        self.record(now_ns, item);
-        if item.lane == Lane::Bulk {
-            return None;
-        }
-        let shape = self.shape_now();
-        let key = self.key(now_ns, item, &shape, &clock);
-        let order = Order::of(key);
-        let terms = self.shed_terms(shape.tau_ns());
-        self.shedder.arrive(now_ns, terms.least_ns(item.units), shape.tau_ns());
-        let ahead = self.queue.interactive.ahead_of(order);
-        let standing = Standing {
-            slack_ns: item.deadline_ns.saturating_sub(now_ns) as f64,
-            units: item.units,
-            relative_key: clock.relative(key),
-            ahead: (ahead.requests as f64, ahead.units as f64),
-        };
-        let prospect = self.shedder.prospect(&standing, outlook, &terms);
-        let is_shed = self.settings.shed_early
-            && !self.queue.interactive.is_empty()
-            && !self.is_doubtful(now_ns)
-            && self.shedder.refuses(&prospect, outlook.speed)
-            && self.is_predictable(terms.quantum_ns)
-            && !self.floor_serves(item, prospect.room_ns);
-        if !is_shed {
-            self.shedder.admit(standing.relative_key, terms.usual_ns(item.units));
-        }
-        let arrival = Arrival {
-            at_ns: now_ns,
-            order,
-            deadline_ns: item.deadline_ns,
-            units: item.units,
-            rows: item.rows,
-            weight: self.weight(item),
-            relative_key: standing.relative_key,
-        };
-        self.feed_shadows(arrival, &terms);
-        is_shed.then_some(Shed { clear_ns: prospect.clear_ns, room_ns: prospect.room_ns })
+        self.judge_arrival(now_ns, item, outlook)
     }
 
     fn configure(&mut self, settings: &PolicySettings) {
@@ -388,10 +271,12 @@ impl BatchPolicy for ValuePolicy {
     fn insert(&mut self, now_ns: i64, slot: u32, item: &Item) {
         let clock = self.pass_time(now_ns);
         let shape = self.shape_now();
+        let key = self.key(now_ns, item, &shape, &clock);
         self.queue.insert(Queued {
             slot,
+            relative_key: clock.relative(key),
             item: *item,
-            order: Order::of(self.key(now_ns, item, &shape, &clock)),
+            order: Order::of(key),
             last_start_ns: self.last_start(item),
             epoch: self.epoch,
             is_large: item.units as f64 >= self.large_units,
@@ -426,26 +311,7 @@ impl BatchPolicy for ValuePolicy {
     }
 
     fn form(&mut self, site: &Site, out: &mut Vec<u32>) -> Formed {
-        self.learn(site.now_ns);
-        let place = self.place(site);
-        gather(&self.queue, &place, [&self.floor_large, &self.floor_bulk], &mut self.candidates);
-        let owed_ns = self.floors_low.map(|floor| floor.owed_ns());
-        put_low_first(&self.queue, &place, owed_ns, &mut self.candidates);
-        let terms = Terms { cost: &place.cost, quantum_ns: place.quantum_ns, limits: place.limits };
-        let Some(choice) = choose(&self.candidates, &terms, &mut self.taken) else {
-            let limits = &site.limits;
-            let too_large = |candidate: &&Candidate| {
-                candidate.rows > limits.rows || candidate.units > limits.units
-            };
-            let misfit = self.candidates.iter().find(too_large);
-            return Formed::Nothing { too_large: misfit.map(|misfit| (misfit.rows, misfit.units)) };
-        };
-        self.settle(&place, choice.predicted_ns);
-        for at in &self.taken {
-            let member = self.queue.remove(self.candidates[*at].handle);
-            out.extend(member.map(|queued| queued.slot));
-        }
-        Formed::Batch { reason: choice.reason, predicted_ns: to_ns(choice.predicted_ns) }
+        self.form_batch(site, out)
     }
 
     fn probe(&mut self, site: &Site) -> Option<u32> {

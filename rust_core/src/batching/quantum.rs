@@ -21,12 +21,14 @@ const RETURN_SAFE: f64 = 1.005;
 /// Share of the scores that survives when the device turns out to be another.
 const KEEP_AFTER_SHIFT: f64 = 0.05;
 /// Around the incumbent, and itself.
-const NEIGHBOURS: [f64; 5] = [0.85, 0.93, 1.0, 1.07, 1.18];
+const NEIGHBOURS: [f64; 4] = [0.9, 1.0, 1.07, 1.2];
+/// What a batch may be cut to, where that pays: see `select::Terms::least_ratio`.
+const CUT_RATIO: f64 = 0.8;
 /// Arrivals kept back for the next batch, and when an arrival starts to pay for old ones.
 const MAX_PENDING: usize = 64;
 const LEFT: f64 = 2.0;
-/// Place of a shadow that has the incumbent's quantum for fast replicas, in either layout.
-const INCUMBENT: usize = 11;
+/// A shadow that has the incumbent's quanta.
+const INCUMBENT: usize = 10;
 /// Quanta that differ by less than this ratio are taken for the same.
 const SAME_PLACE: f64 = 0.02;
 
@@ -133,17 +135,20 @@ impl QuantumLearner {
         }
     }
 
-    /// Takes the best score, with some loyalty to the incumbent and to shadow 0.
+    /// Takes the best place, with some loyalty to the incumbent and to the safe one, and there the
+    /// better of the two ratios.
     fn pick(&mut self) {
         let (quanta, scores) = (self.bank.quanta(), self.bank.scores());
-        let judged = |at: usize| {
-            let bonus = if quanta[at] == self.chosen { INCUMBENT_BONUS } else { 1.0 };
-            scores[at] * bonus
+        let is_incumbent = |at: usize| is_near(quanta[at], self.chosen);
+        let loyal = |at: usize| scores[at] * if is_incumbent(at) { INCUMBENT_BONUS } else { 1.0 };
+        let best_of = |shadows: &mut dyn Iterator<Item = usize>| {
+            shadows.max_by(|a, b| loyal(*a).total_cmp(&loyal(*b))).unwrap_or(0)
         };
-        let best = (0..SHADOWS).max_by(|a, b| judged(*a).total_cmp(&judged(*b))).unwrap_or(0);
+        let best = best_of(&mut (0..SHADOWS));
+        let safest = best_of(&mut (0..2));
         let needed = if self.safe { LEAVE_SAFE } else { RETURN_SAFE };
-        self.safe = judged(best) <= scores[0] * needed;
-        self.chosen = quanta[if self.safe { 0 } else { best }];
+        self.safe = loyal(best) <= scores[safest] * needed;
+        self.chosen = quanta[if self.safe { safest } else { best }];
     }
 
     /// Moves the shadows to where the mix and the incumbent now want them.
@@ -160,48 +165,67 @@ impl QuantumLearner {
 
 /// True if a shadow need not move: its score stays that of one place.
 fn is_near(a: Quanta, b: Quanta) -> bool {
-    same(a.fast_ns, b.fast_ns) && same(a.slow_ns, b.slow_ns)
+    same(a.fast_ns, b.fast_ns) && same(a.slow_ns, b.slow_ns) && is_alike(a, b)
 }
 
-/// Where the shadows should stand.
+/// True if both cut batches short in the same way.
+fn is_alike(a: Quanta, b: Quanta) -> bool {
+    (a.least_ratio - b.least_ratio).abs() < 1e-9
+}
+
+/// Where the shadows should stand. The first two are the safe ones.
 ///
-/// Four at half a quantile of the relative deadlines (two batches must fit into it: the one that
-/// runs and one's own), five spread over all that could matter, five at and around the incumbent.
-/// With slow replicas, half of the last ten vary the quantum of those instead.
+/// Half a quantile of the relative deadlines is a good place: two batches must fit into it, the one
+/// that runs and one's own. The others are at and around the incumbent.
 fn targets(quantiles: &[f64; 5], chosen: Quanta, fleet: &ShadowFleet) -> [Quanta; SHADOWS] {
     let half = |ns: f64| ns / LEFT / (1.015 + 0.3 * fleet.cost.spread);
-    let low = 1.4 * fleet.cost.intercept_ns;
-    let high = half(quantiles[4]).max(low);
-    let fast = if chosen.fast_ns > 0.0 { chosen.fast_ns } else { half(quantiles[0]) };
-    let mixed = fleet.num_fast < fleet.speeds.len();
-    let slow = if chosen.slow_ns > 0.0 { chosen.slow_ns } else { 2.0 * fast };
-    let spread = |step: usize, of: usize| low * (high / low).powf(step as f64 / (of - 1) as f64);
-    let mut places = [Quanta { fast_ns: fast, slow_ns: slow }; SHADOWS];
-    for (place, quantile) in places.iter_mut().zip(quantiles) {
-        place.fast_ns = half(*quantile);
-    }
-    if mixed {
-        for step in 0..2 {
-            places[4 + step].fast_ns = spread(step, 2);
-        }
-        // The incumbent itself is the one at `INCUMBENT`.
-        for step in 0..3 {
-            places[7 + step].slow_ns = fast * (high / fast).max(1.0).powf(step as f64 / 3.0);
-        }
-        places[6].fast_ns = 0.93 * fast;
-        places[10].fast_ns = 1.07 * fast;
-        for (place, ratio) in places[12..].iter_mut().zip([0.8, 1.25]) {
-            place.slow_ns = ratio * slow;
-        }
+    let fast_ns = if chosen.fast_ns > 0.0 { chosen.fast_ns } else { half(quantiles[0]) };
+    let slow_ns = if chosen.slow_ns > 0.0 { chosen.slow_ns } else { 2.0 * fast_ns };
+    let chosen = Quanta { fast_ns, slow_ns, least_ratio: 1.0 };
+    let low_ns = 1.4 * fleet.cost.intercept_ns;
+    let high_ns = half(quantiles[4]).max(low_ns);
+    if fleet.num_fast < fleet.speeds.len() {
+        let kinks = [0, 1, 2, 3].map(|at| half(quantiles[at]));
+        unlike_targets(kinks, chosen, low_ns, high_ns)
     } else {
-        for step in 0..5 {
-            places[4 + step].fast_ns = spread(step, 5);
-        }
-        for (place, ratio) in places[9..].iter_mut().zip(NEIGHBOURS) {
-            place.fast_ns = ratio * fast;
-        }
+        alike_targets([half(quantiles[0]), half(quantiles[1]), half(quantiles[2]), low_ns], chosen)
     }
-    places
+}
+
+/// Eight places, each with whole batches and with batches that may be cut short.
+fn alike_targets(far: [f64; 4], chosen: Quanta) -> [Quanta; SHADOWS] {
+    let around = NEIGHBOURS.map(|ratio| ratio * chosen.fast_ns);
+    std::array::from_fn(|at| Quanta {
+        fast_ns: *far.iter().chain(&around).nth(at / 2).unwrap_or(&chosen.fast_ns),
+        least_ratio: if at % 2 == 0 { 1.0 } else { CUT_RATIO },
+        ..chosen
+    })
+}
+
+/// With slow replicas, five vary the quantum of those, and few cut batches short.
+fn unlike_targets(kinks: [f64; 4], chosen: Quanta, low_ns: f64, high_ns: f64) -> [Quanta; SHADOWS] {
+    let fast = |fast_ns: f64| Quanta { fast_ns, ..chosen };
+    let slow = |slow_ns: f64| Quanta { slow_ns, ..chosen };
+    let cut = |whole: Quanta| Quanta { least_ratio: CUT_RATIO, ..whole };
+    let longer = |step: f64| slow(chosen.fast_ns * (high_ns / chosen.fast_ns).max(1.0).powf(step));
+    [
+        fast(kinks[0]),
+        cut(fast(kinks[0])),
+        fast(kinks[1]),
+        fast(kinks[2]),
+        fast(kinks[3]),
+        fast(low_ns),
+        fast(high_ns),
+        fast(0.93 * chosen.fast_ns),
+        fast(1.07 * chosen.fast_ns),
+        cut(chosen),
+        chosen,
+        longer(0.0),
+        longer(1.0 / 3.0),
+        longer(2.0 / 3.0),
+        slow(0.8 * chosen.slow_ns),
+        slow(1.25 * chosen.slow_ns),
+    ]
 }
 
 /// Score that a shadow starts with where it moves to, from those of the shadows before the move.
@@ -209,11 +233,11 @@ fn targets(quantiles: &[f64; 5], chosen: Quanta, fleet: &ShadowFleet) -> [Quanta
 /// Both quanta are taken to act by factors of their own: one read off the shadows that vary the
 /// quantum of fast replicas, the other off those that vary that of slow ones.
 fn score_at(target: Quanta, old: &[Quanta; SHADOWS], scores: &[f64; SHADOWS]) -> f64 {
-    let common = Quanta { fast_ns: old[INCUMBENT].fast_ns, slow_ns: old[0].slow_ns };
+    let common = Quanta { fast_ns: old[INCUMBENT].fast_ns, slow_ns: old[0].slow_ns, ..target };
     if common.fast_ns <= 0.0 {
         return 0.0;
     }
-    let pairs = || old.iter().zip(scores);
+    let pairs = || old.iter().zip(scores).filter(|(quanta, _)| is_alike(**quanta, target));
     let by_fast = |ns: f64| {
         let line = pairs().filter(|(quanta, _)| same(quanta.slow_ns, common.slow_ns));
         interpolate(line.map(|(quanta, score)| (quanta.fast_ns, *score)), ns)

@@ -30,6 +30,8 @@ pub struct Queued {
     pub item: Item,
     /// Its place.
     pub order: Order,
+    /// Its key when it came, relative to an average one.
+    pub relative_key: f64,
     /// Last instant at which the fastest replica could start it alone.
     pub last_start_ns: i64,
     /// Which shape its key was made with.

@@ -47,6 +47,8 @@ pub struct Terms<'a> {
     pub cost: &'a BatchCost,
     /// Longest batch wanted.
     pub quantum_ns: f64,
+    /// A batch may be cut to this share of its aim for a member whose deadline is near. In [0, 1].
+    pub least_ratio: f64,
     /// What the replica takes.
     pub limits: Limits,
 }
@@ -123,7 +125,8 @@ fn fill(
 ) -> Option<Choice> {
     taken.clear();
     let cost = terms.cost;
-    let need_ns = aim_ns * cost.margin;
+    let need_ns = aim_ns * cost.margin * terms.least_ratio;
+    let mut limit_ns = aim_ns;
     let mut batch =
         Choice { reason: BatchReason::QueueEmptied, predicted_ns: 0.0, units: 0, rows: 0 };
     let mut skips = 0;
@@ -133,14 +136,17 @@ fn fill(
             BatchReason::MaxUnits
         } else if batch.rows + candidate.rows > terms.limits.rows {
             BatchReason::MaxRows
-        } else if candidate.slack_ns < need_ns {
+        } else if candidate.slack_ns < need_ns
+            || cost.of(batch.units + candidate.units) * cost.margin > candidate.slack_ns
+        {
             BatchReason::Deadline
-        } else if cost.of(batch.units + candidate.units) > aim_ns {
+        } else if cost.of(batch.units + candidate.units) > limit_ns {
             BatchReason::Quantum
         } else if taken.len() as u64 >= candidate.max_companions {
             BatchReason::MaxRequests
         } else {
             most = most.min(candidate.max_companions);
+            limit_ns = limit_ns.min(candidate.slack_ns / cost.margin);
             batch.units += candidate.units;
             batch.rows += candidate.rows;
             taken.push(at);

@@ -12,7 +12,7 @@ use crate::batch::{Limits, Outlook};
 use crate::rng::Rng;
 
 /// Shadows that run side by side.
-pub const SHADOWS: usize = 14;
+pub const SHADOWS: usize = 16;
 /// Two more run with the quanta in force: one refuses nothing, one refuses as the real queue does.
 const OPEN: usize = SHADOWS;
 const SHEDDING: usize = SHADOWS + 1;
@@ -24,8 +24,10 @@ const MAX_WAITING: usize = 512;
 /// Most requests that a shadow's batch considers.
 const MAX_CANDIDATES: usize = 256;
 const SWEEP_EVERY: u32 = 64;
-const ALL: u16 = u16::MAX;
-const ALL_BUT_SHEDDING: u16 = ALL & !(1 << SHEDDING);
+const ALL: u32 = u32::MAX;
+const ALL_BUT_SHEDDING: u32 = ALL & !(1 << SHEDDING);
+/// Until a sweep, requests that no shadow has keep these bits.
+const UNUSED: u32 = ALL << ALL_SHADOWS;
 
 /// An arrival, as the shadows see it.
 #[derive(Clone, Copy, Debug)]
@@ -49,16 +51,24 @@ pub struct Arrival {
 #[derive(Clone, Copy, Debug)]
 struct Waiting {
     arrival: Arrival,
-    shadows: u16,
+    shadows: u32,
 }
 
 /// Quanta of one shadow: for the fast replicas and for the slow ones.
-#[derive(Clone, Copy, Debug, Default, PartialEq)]
+#[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Quanta {
     /// On replicas of ordinary speed.
     pub fast_ns: f64,
     /// On replicas much slower than the fastest.
     pub slow_ns: f64,
+    /// Share of it that a batch may be cut to for a member whose deadline is near.
+    pub least_ratio: f64,
+}
+
+impl Default for Quanta {
+    fn default() -> Self {
+        Self { fast_ns: 0.0, slow_ns: 0.0, least_ratio: 1.0 }
+    }
 }
 
 #[derive(Clone, Debug, Default)]
@@ -191,7 +201,7 @@ impl ShadowBank {
             self.until_sweep = SWEEP_EVERY;
             let cost = fleet.cost.at_speed(fleet.speeds[0]);
             self.waiting.retain(|entry| {
-                entry.shadows != 0
+                entry.shadows != UNUSED
                     && entry.arrival.deadline_ns as f64
                         > arrival.at_ns as f64 + cost.of(entry.arrival.units)
             });
@@ -279,7 +289,8 @@ impl ShadowBank {
         let shadow = &mut self.shadows[at];
         let quantum_ns =
             if device < fleet.num_fast { shadow.quanta.fast_ns } else { shadow.quanta.slow_ns };
-        let terms = Terms { cost: &cost, quantum_ns, limits: fleet.limits };
+        let least_ratio = shadow.quanta.least_ratio;
+        let terms = Terms { cost: &cost, quantum_ns, least_ratio, limits: fleet.limits };
         let Some(choice) = choose(&self.candidates, &terms, &mut self.taken) else {
             return false;
         };
@@ -305,7 +316,7 @@ impl ShadowBank {
 
     /// Collects the best that wait in a shadow.
     fn gather(&mut self, at: usize, now_ns: i64, cost: &BatchCost, limits: &Limits) {
-        let bit = 1u16 << at;
+        let bit = 1u32 << at;
         let most = usize::try_from(limits.requests)
             .unwrap_or(MAX_CANDIDATES)
             .saturating_add(2 * MAX_SKIPS)

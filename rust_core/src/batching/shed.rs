@@ -8,13 +8,17 @@ use crate::batch::Outlook;
 const LEAST_LOAD: f64 = 1.0;
 const LOAD_MEMORY: f64 = 2000.0;
 /// Goodput given up for early answers, as the shadows measure it over `PRICE_MEMORY` arrivals.
-const PRICE: f64 = 0.008;
+const PRICE: f64 = 0.01;
 const PRICE_MEMORY: f64 = 5000.0;
 /// Arrivals before the measured price says anything.
 const PRICE_WARM_UP: f64 = 1500.0;
-/// Bounds of the line, and how fast it moves: a step of at most 2 % with each new quantum.
-const LINE_BOUNDS: (f64, f64) = (1.0, 4.0);
-const LINE_STEP: f64 = 0.02;
+/// Where the line begins, and its bounds.
+const FIRST_LINE: f64 = 1.0;
+const LINE_BOUNDS: (f64, f64) = (0.92, 4.0);
+/// How fast it moves with each choice of a quantum: slowly, since what is measured lags, and faster
+/// up than down where the price is far too high.
+const LINE_STEP: f64 = 0.004;
+const MAX_EXCESS: f64 = 6.0;
 /// Weight of a new batch in the usual batch duration.
 const BATCH_STEP: f64 = 0.1;
 
@@ -87,7 +91,7 @@ impl Default for Shedder {
     fn default() -> Self {
         Self {
             forecast: ArrivalForecast::default(),
-            line: LINE_BOUNDS.0,
+            line: FIRST_LINE,
             batch_ns: 0.0,
             work_ns: 0.0,
             time_ns: 0.0,
@@ -139,8 +143,8 @@ impl Shedder {
         self.last_at_ns = Some(now_ns);
     }
 
-    /// Adds an admitted arrival to the forecast.
-    pub fn admit(&mut self, relative_key: f64, work_ns: f64) {
+    /// Adds executed work to the forecast.
+    pub fn executed(&mut self, relative_key: f64, work_ns: f64) {
         self.forecast.record(relative_key, work_ns);
     }
 
@@ -186,7 +190,7 @@ impl Shedder {
         self.served_without = self.served_without * keep + without;
         if self.judged >= PRICE_WARM_UP && self.load(speed) >= LEAST_LOAD {
             let paid = 1.0 - self.served_with / self.served_without;
-            let excess = ((paid - PRICE) / PRICE).clamp(-1.0, 1.0);
+            let excess = ((paid - PRICE) / PRICE).clamp(-1.0, MAX_EXCESS);
             self.line =
                 (self.line * (LINE_STEP * excess).exp()).clamp(LINE_BOUNDS.0, LINE_BOUNDS.1);
         }

@@ -10,8 +10,10 @@
 mod step;
 mod world;
 
+use std::cell::Cell;
+
 use proptest::prelude::*;
-use proptest::test_runner::RngSeed;
+use proptest::test_runner::{RngSeed, TestRunner};
 
 use step::step;
 use world::World;
@@ -51,4 +53,22 @@ proptest! {
             prop_assert!(one.live.keys().eq(two.live.keys()));
         }
     }
+}
+
+/// While every batch takes what the cost model says, a queued request is ended early only if no
+/// replica, were it free, could still serve it in time.
+#[test]
+fn nobody_is_given_up_who_could_be_served() {
+    let given_up = Cell::new(0);
+    let ran = TestRunner::new(cases()).run(&prop::collection::vec(step(), 1..250), |steps| {
+        let mut world = World::new()?;
+        world.is_exact = true;
+        for step in &steps {
+            world.take(step)?;
+        }
+        given_up.set(given_up.get() + world.num_given_up);
+        Ok(())
+    });
+    assert!(ran.is_ok(), "{ran:?}");
+    assert!(given_up.get() > 100, "only {} were given up", given_up.get());
 }
