@@ -44,8 +44,8 @@ async def test_the_state_shows_who_waits_and_what_is_free() -> None:
             )
             for _ in range(5)
         ]
-        await until(lambda: len(gateway.gateway.streams.live) == 5)
-        await calls[0].read()
+        live = gateway.gateway.streams.live
+        await until(lambda: len(live) == 5 and sum(each.attempts for each in live.values()) == 2)
         busy = await stream_state(gateway)
         assert (busy.waiting, busy.writing, busy.free_lanes) == (3, 2, 0)
         assert busy.free_kv_units < 10_000 - 2 * 2_000
