@@ -5,6 +5,7 @@ PORT ?= 50051
 CONTROL_PORT ?= 50052
 HTTP_PORT ?= 9100
 ARGS ?=
+MINUTES ?= 5
 PYTEST_ARGS ?=
 PYTHON ?= $(firstword $(foreach name,python3.11 python3.12 python3.13 python3,$(shell command -v $(name))))
 
@@ -32,7 +33,7 @@ export PYO3_PYTHON := $(CURDIR)/$(BIN)/python
 .DELETE_ON_ERROR:
 .NOTPARALLEL:
 .PHONY: help serve test test-rust test-python lint lint-python lint-rust lint-proto proto bench \
-	setup clean
+	fuzz setup clean
 
 help: ## Show this
 	@echo "make serve [PORT=50051 CONTROL_PORT=50052 HTTP_PORT=9100] [ARGS=--simulated]"
@@ -85,6 +86,9 @@ generate:
 bench: $(DEV) ## Measure what a request costs, and single decisions of the core
 	$(BIN)/python -m bench.load.overhead
 	$(BIN)/python -m pytest bench/micro bench/border --benchmark-only -p no:xdist
+
+fuzz: $(DEV) ## Attack every port for MINUTES (5)
+	$(BIN)/python -m tests.fuzz --minutes $(MINUTES)
 
 setup: $(DEV) ## Only set up .venv, with everything
 

@@ -121,8 +121,12 @@ def hedging(folder: Path, seconds: float) -> Figures:
     figures: Figures = {}
     for name, share in (("reference", 0.0), ("hedged", 0.05)):
         with live_fleet(folder / name, specs, resilience={"hedge_share": share}) as fleet:
-            report = open_loop(fleet, 100, seconds)
+            report = open_loop(fleet, 160, seconds)
             prefix = "reference_" if name == "reference" else ""
+            figures[f"{prefix}mean_ms"] = report["latency_ms"]["mean"]
+            figures[f"{prefix}stalling_share_%"] = (
+                100 * report["replicas"].get("stalls", 0) / max(1, report["ok"])
+            )
             figures[f"{prefix}p99_ms"] = report["latency_ms"]["p99"]
             figures[f"{prefix}p99.9_ms"] = report["latency_ms"]["p99.9"]
             if share:

@@ -47,8 +47,11 @@ class Clients:
     def __init__(self, world: World) -> None:
         self.calls: list[Call] = []
         self._world = world
-        self._channels: list[Any] = [
-            connect_from(world.network, world.client)(gateway.data) for gateway in world.gateways
+        self._stubs: list[Any] = [
+            inference_pb2_grpc.InferenceServiceStub(
+                connect_from(world.network, world.client)(gateway.data)
+            )
+            for gateway in world.gateways
         ]
 
     async def run(self, requests: list[Request]) -> None:
@@ -91,8 +94,7 @@ class Clients:
             _check_answer(call, response)
 
     async def _ask(self, call: Call) -> inference_pb2.InferResponse:
-        channel = self._channels[call.request.gateway]
-        stub: Any = inference_pb2_grpc.InferenceServiceStub(channel)
+        stub = self._stubs[call.request.gateway]
         message = _message(call)
         timeout = call.request.timeout_ns / 1e9
         if call.request.kind == "unary":

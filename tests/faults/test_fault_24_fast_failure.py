@@ -17,11 +17,19 @@ async def test_fault_24_fast_failure() -> None:
         running_worker(running, worker_id="good-2", runtime=DEVICE),
         running_worker(running, worker_id="bad", runtime=failing),
     ):
+        repeated = []
         for _ in range(20):
             answers = await asyncio.gather(
                 *(running.inference.Infer(text_request(), timeout=20) for _ in range(30))
             )
             assert {answer.replica for answer in answers} <= {"good-1", "good-2"}
+            repeated += [answer for answer in answers if answer.attempts > 1]
+        assert repeated
+        told = await running.control.ExplainRequest(
+            control_pb2.ExplainRequestRequest(request_id=repeated[0].request_id), timeout=5
+        )
+        assert [attempt.outcome for attempt in told.record.attempts] == ["failed", "ok"]
+        assert told.record.attempts[0].replica == "bad/sim/v1"
         listed = await running.control.ListReplicas(control_pb2.ListReplicasRequest(), timeout=5)
         by_name = {replica.worker_id: replica for replica in listed.replicas}
         bad = by_name["bad"]

@@ -71,10 +71,3 @@ class AdmissionPolicy:
             reserved_critical=reserved.critical,
             reserved_standard=reserved.standard,
         )
-
-    def weigh_classes(self, scheduler: Scheduler, pool: int) -> None:
-        """Puts the weights of the priority classes in force for one pool."""
-        weights = self.settings.priority_weights
-        scheduler.set_policy(
-            pool, priority_weights=(weights.critical, weights.standard, weights.sheddable)
-        )

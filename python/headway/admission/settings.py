@@ -67,35 +67,11 @@ class ReservedSettings(_Settings):
         return self
 
 
-class PriorityWeights(_Settings):
-    """Factors on the value of a request, by its priority class.
-
-    Device time goes where it buys the most value, so the factors say how much more device time an
-    answer of one class is worth than one of the next.
-    """
-
-    critical: float = Field(
-        default=64,
-        gt=0,
-        le=1e6,
-        description="Sixty-four times a standard request: beyond what size and deadline make up "
-        "for, so that under overload critical requests do not miss for others.",
-    )
-    standard: float = Field(default=1, gt=0, le=1e6, description="The measure of the others.")
-    sheddable: float = Field(
-        default=1 / 64,
-        gt=0,
-        le=1e6,
-        description="A sixty-fourth: served from what the other classes leave.",
-    )
-
-
 class AdmissionSettings(_Settings):
     """Who is let in, and who gives way when there is too much."""
 
     limit: LimitSettings = LimitSettings()
     reserved: ReservedSettings = ReservedSettings()
-    priority_weights: PriorityWeights = PriorityWeights()
     fair_share_seconds: float = Field(
         default=5,
         ge=0.1,

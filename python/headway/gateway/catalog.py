@@ -42,7 +42,8 @@ class Pool:
     card: types_pb2.ModelCard
     estimator: UnitEstimator
     metrics: PoolMetrics
-    scheduling: SchedulingSettings = field(default_factory=SchedulingSettings)
+    # As the core was told; None before it was.
+    scheduling: SchedulingSettings | None = None
     num_replicas: int = 0
     num_ready: int = 0
     # Of an active rollout: what counts outcomes, and what copies requests.
@@ -172,13 +173,10 @@ class Catalog:
     def configure(self, settings: GatewaySettings) -> None:
         """Takes over what the configuration says of models; queues keep their bounds."""
         self._settings = settings
-        before, self._policy = self._policy, AdmissionPolicy(settings.admission)
+        self._policy = AdmissionPolicy(settings.admission)
         self._policy.apply(self._scheduler)
-        are_others = before.settings.priority_weights != settings.admission.priority_weights
         for handle in self.pools:
             self._policy.apply_to_pool(self._scheduler, handle)
-            if are_others:
-                self._policy.weigh_classes(self._scheduler, handle)
         for name in settings.models:
             if name not in self.models:
                 self._add_model(name)
@@ -275,7 +273,6 @@ class Catalog:
             prior_slope_ns=prior.slope_ns_per_unit if prior else _DEFAULT_PRIOR_SLOPE_NS,
         )
         self._policy.apply_to_pool(self._scheduler, handle)
-        self._policy.weigh_classes(self._scheduler, handle)
         metrics = self._metrics.pool(model.name, card.version)
         pool = Pool(handle, model, card.version, card, UnitEstimator(card), metrics)
         model.versions[card.version] = pool

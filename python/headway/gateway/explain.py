@@ -19,6 +19,9 @@ _WHY_CLOSED = {
     inference_pb2.BATCH_REASON_QUANTUM: "it had reached the batch-length quantum",
     inference_pb2.BATCH_REASON_OVERSIZED: "the request is too large to share a batch",
 }
+_TELLING = 10
+"""Outcomes below which a breaker says nothing."""
+
 _ENDED_EARLY = {"DEADLINE_EXPIRED": "expired", "CANCELLED": "cancelled", "DRAINING": "cancelled"}
 _WHAT_FAILED = {
     "busy": "The replica said it was busy and did not begin it, which says nothing of its health",
@@ -255,6 +258,11 @@ def _attempt_end(record: Record, number: int) -> Iterator[str]:
     if outcome in _WHAT_FAILED:
         why = f" ({trace.message})" if trace.message else ""
         yield f"{_WHAT_FAILED[outcome].format(why=why)}; {_what_then(record, number)}."
+        if trace.recent_outcomes >= _TELLING and trace.recent_failures:
+            yield (
+                f"By then {trace.recent_failures} of the last {trace.recent_outcomes} requests on "
+                f"{trace.replica} had failed."
+            )
         if trace.shut_out:
             yield (
                 f"{trace.replica} was shut out by its breaker, since half or more of its last "

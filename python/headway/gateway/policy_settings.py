@@ -11,11 +11,26 @@ class _Settings(BaseModel):
 
 
 class PriorityWeights(_Settings):
-    """Factors on the value of a request, by its priority class."""
+    """Factors on the value of a request, by its priority class.
 
-    critical: float = Field(default=4, gt=0, le=1e6, description="Of critical requests.")
+    Device time goes where it buys the most value, so the factors say how much more device time an
+    answer of one class is worth than one of the next.
+    """
+
+    critical: float = Field(
+        default=64,
+        gt=0,
+        le=1e6,
+        description="Of critical requests. Sixty-four: beyond what size and deadline make up for, "
+        "so that under overload they do not miss for others.",
+    )
     standard: float = Field(default=1, gt=0, le=1e6, description="Of requests that name no class.")
-    sheddable: float = Field(default=0.25, gt=0, le=1e6, description="Of sheddable requests.")
+    sheddable: float = Field(
+        default=1 / 64,
+        gt=0,
+        le=1e6,
+        description="Of sheddable requests. A sixty-fourth: served from what the others leave.",
+    )
 
     @model_validator(mode="after")
     def _in_order(self) -> Self:

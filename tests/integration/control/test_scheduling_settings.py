@@ -39,7 +39,7 @@ def load(file: Path) -> GatewaySettings:
         ),
         (
             "[gateway.scheduling.priority_weights]\nsheddable = 2\n",
-            "critical 4, standard 1 and sheddable 2 must not rise from class to class",
+            "critical 64, standard 1 and sheddable 2 must not rise from class to class",
         ),
         (
             "[gateway.models.sim.scheduling]\nalhpa = 0.5\n",

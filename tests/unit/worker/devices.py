@@ -79,10 +79,17 @@ class Asker:
         self.answers: list[worker_pb2.SessionResponse] = []
 
     def batch(
-        self, batch_id: int, *items: worker_pb2.BatchItem, predicted_ms: int = 0
+        self,
+        batch_id: int,
+        *items: worker_pb2.BatchItem,
+        predicted_ms: int = 0,
+        pipelined: bool = False,
     ) -> PendingBatch:
         message = worker_pb2.ExecuteBatch(
-            batch_id=batch_id, items=items, predicted_device_ns=predicted_ms * MS
+            batch_id=batch_id,
+            items=items,
+            predicted_device_ns=predicted_ms * MS,
+            pipelined=pipelined,
         )
         return PendingBatch(message, self.model, self.clock.now_ns(), self.answers.append)
 

@@ -94,6 +94,35 @@ async def test_one_batch_executes_at_a_time_and_more_are_turned_away() -> None:
     assert b.device.free_slots == 1
 
 
+async def test_one_batch_that_follows_its_gateway_s_last_one_may_wait() -> None:
+    b = bench()
+    b.device.submit(b.asker.batch(1, item(1), predicted_ms=20))
+    b.device.submit(b.asker.batch(2, item(2), predicted_ms=20, pipelined=True))
+    # Only one, and nobody else's: another gateway hears at once to look elsewhere.
+    b.device.submit(b.asker.batch(3, item(3), predicted_ms=20, pipelined=True))
+    b.device.submit(b.asker.batch(4, item(4), predicted_ms=20))
+    await b.clock.advance(10 * MS)
+    assert [busy.batch_id for busy in b.asker.busy] == [3, 4]
+    assert b.device.free_slots == 0
+    b.runtime.finish(device_ns=10 * MS)
+    await b.clock.advance(20 * MS)
+    b.runtime.finish(device_ns=20 * MS)
+    await b.clock.settle()
+    times = [(r.batch_id, r.device_ns, r.wall_ns, r.idle_ns) for r in b.asker.results]
+    assert times == [(1, 10 * MS, 10 * MS, 0), (2, 20 * MS, 30 * MS, 0)]
+
+
+async def test_a_draining_device_takes_nothing_that_would_wait() -> None:
+    b = bench()
+    b.device.submit(b.asker.batch(1, item(1)))
+    b.device.draining = True
+    b.device.submit(b.asker.batch(2, item(2), pipelined=True))
+    assert [(busy.batch_id, busy.draining) for busy in b.asker.busy] == [(2, True)]
+    await b.clock.settle()
+    b.runtime.finish()
+    await b.clock.settle()
+
+
 @pytest.mark.parametrize(
     ("elapsed_ms", "expected_ms"),
     [
