@@ -1,14 +1,18 @@
 //! How long do the scheduler's decisions take without Python around them?
 //!
-//! Question: the cost of `offer`, `form_batch`, `complete` and of choosing a replica, as the queue
-//! and the fleet grow; the difference to `bench/micro` is the border's.
+//! Question: the cost of `offer`, `form_batch`, `complete`, of a slack, a charge, a graph's cost and
+//! of choosing a replica, as the queue and the fleet grow; the difference to `bench/micro` is the
+//! border's.
 //! Workload: a queue of 10, 1,000 and 100,000 requests of 50 to 250 units whose deadlines fall
 //! anywhere in an hour; batches of 32; fleets of 10, 1,000 and 10,000 replicas.
 //! Command: cargo bench -p headway-core --no-default-features --bench decisions
 use std::hint::black_box;
 
 use criterion::{criterion_group, criterion_main, BatchSize, BenchmarkId, Criterion};
-use headway_core::cost::Affine;
+use headway_core::bucket::TokenBucket;
+use headway_core::cost::{Affine, CostModel};
+use headway_core::edf::EdfQueue;
+use headway_core::median::RecentMedian;
 use headway_core::p2c::EligibleIndex;
 use headway_core::rng::Rng;
 use headway_core::scheduler::{
@@ -128,6 +132,59 @@ fn pick(criterion: &mut Criterion) {
     group.finish();
 }
 
+/// Work ahead of a deadline, and what that takes at a quantile of the cost.
+#[allow(clippy::cast_possible_wrap)] // small draws
+fn slack(criterion: &mut Criterion) {
+    let mut group = criterion.benchmark_group("slack");
+    for queued in QUEUED {
+        let mut draws = Rng::new(4);
+        let mut queue = EdfQueue::new();
+        for ticket in 0..u64::from(queued) {
+            let deadline_ns = draws.below(3_600 * SECOND as u64) as i64;
+            let _ = queue.push(ticket, deadline_ns, 50 + draws.below(200));
+        }
+        let mut cost = CostModel::new(Affine { fixed_ns: 18e6, unit_ns: 22e3 });
+        for units in 1_000..1_064_u64 {
+            cost.observe(units, 18e6 + 22e3 * units as f64 + (units % 7) as f64 * 1e5);
+        }
+        group.bench_function(BenchmarkId::from_parameter(queued), |bencher| {
+            bencher.iter(|| {
+                let deadline_ns = draws.below(3_600 * SECOND as u64) as i64;
+                let (_, ahead) = queue.before(deadline_ns);
+                deadline_ns - cost.quantile_ns(ahead + 100, 2.0 / 3.0)
+            });
+        });
+    }
+    group.finish();
+}
+
+/// A charge that succeeds, of tenants at random.
+#[allow(clippy::cast_possible_truncation)] // small draws
+fn charge(criterion: &mut Criterion) {
+    let mut group = criterion.benchmark_group("token bucket");
+    for tenants in [1_000u64, 1_000_000] {
+        let mut draws = Rng::new(5);
+        let mut buckets: Vec<TokenBucket> =
+            (0..tenants).map(|_| TokenBucket::new(0, 1e6, 1e15)).collect();
+        group.bench_function(BenchmarkId::from_parameter(tenants), |bencher| {
+            bencher.iter(|| buckets[draws.below(tenants) as usize].take(0, 100));
+        });
+    }
+    group.finish();
+}
+
+/// One device time more, and the median of the last nine.
+#[allow(clippy::cast_possible_wrap)] // small draws
+fn graph_cost(criterion: &mut Criterion) {
+    let (mut draws, mut recent) = (Rng::new(6), RecentMedian::new());
+    criterion.bench_function("graph-cost median", |bencher| {
+        bencher.iter(|| {
+            recent.push(8_000_000 + draws.below(4_000_000) as i64);
+            recent.value()
+        });
+    });
+}
+
 fn nothing(criterion: &mut Criterion) {
     let fleet = Fleet::new(10);
     criterion.bench_function("null call", |bencher| {
@@ -135,5 +192,5 @@ fn nothing(criterion: &mut Criterion) {
     });
 }
 
-criterion_group!(benches, nothing, offer, form_and_complete, pick);
+criterion_group!(benches, nothing, offer, form_and_complete, pick, slack, charge, graph_cost);
 criterion_main!(benches);

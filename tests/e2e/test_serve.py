@@ -262,13 +262,23 @@ def test_children_do_not_outlive_a_killed_parent(tmp_path: Path) -> None:
 
 def test_a_fleet_that_cannot_start_says_where_to_look(tmp_path: Path) -> None:
     config = tmp_path / "headway.toml"
-    config.write_text("[gateway]\nmax_live_requests = 0\n")
+    config.write_text('[gateway.store]\nurl = "sqlite:////proc/none/control.db"\n')
     served = Served(tmp_path / "state", "--config", str(config))
     output, _ = served.process.communicate(timeout=READY_SECONDS)
     assert served.process.returncode == 69
     assert "[gateway] ended with exit code 64; given up" in output
     assert f"gateway could not be started; the logs are in {tmp_path / 'state'}" in output
+    assert "gateway.store.url: /proc/none/control.db cannot be opened for writing" in output
+
+
+def test_bad_configuration_ends_it_with_64_before_anything_starts(tmp_path: Path) -> None:
+    config = tmp_path / "headway.toml"
+    config.write_text("[gateway]\nmax_live_requests = 0\n")
+    served = Served(tmp_path / "state", "--config", str(config))
+    output, _ = served.process.communicate(timeout=READY_SECONDS)
+    assert served.process.returncode == 64
     assert "gateway.max_live_requests = 0: must be greater than or equal to 1" in output
+    assert not list((tmp_path / "state").glob("*.log"))
 
 
 def watched(children: dict[str, int]) -> dict[str, int]:

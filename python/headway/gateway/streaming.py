@@ -63,6 +63,7 @@ class StreamDispatcher:
         )
         self._max_attempts = max_attempts
         self._pools: dict[int, StreamPool] = {}
+        self._by_session: dict[WorkerSession, list[StreamReplica]] = {}
         self._last_id = FIRST_STREAM_ID
         self._timer = DeadlineTimer(clock.now_ns, loop.call_later, self._expire)
 
@@ -140,6 +141,9 @@ class StreamDispatcher:
             if replica.pool.card.generative:
                 streams = self._pools.setdefault(replica.pool.handle, StreamPool())
                 known = streams.replicas.setdefault(replica.handle, StreamReplica(replica))
+                hosted = self._by_session.setdefault(session, [])
+                if known not in hosted:
+                    hosted.append(known)
                 known.take_note(capacity)
                 self._pump(replica.pool.handle)
 
@@ -161,13 +165,13 @@ class StreamDispatcher:
 
     def on_lost(self, session: WorkerSession) -> None:
         """A session ended: what was on it goes elsewhere, or ends where a part was delivered."""
-        for handle, streams in self._pools.items():
-            lost = [r for r in streams.replicas.values() if r.replica.session is session]
-            for replica in lost:
-                del streams.replicas[replica.replica.handle]
-                for stream in list(replica.inflight.values()):
-                    self._retry(stream, "its worker was lost")
-            self._pump(handle)
+        lost = self._by_session.pop(session, [])
+        for replica in lost:
+            del self._pools[replica.replica.pool.handle].replicas[replica.replica.handle]
+            for stream in list(replica.inflight.values()):
+                self._retry(stream, "its worker was lost")
+        for replica in lost:
+            self._pump(replica.replica.pool.handle)
 
     def kick(self, pool: int) -> None:
         """Something changed that may let an output begin."""
@@ -251,12 +255,9 @@ class StreamDispatcher:
         stream.num_parts += 1
 
     def _on_capacity(self, session: WorkerSession, capacity: worker_pb2.Capacity) -> None:
-        for handle, streams in self._pools.items():
-            for replica in streams.replicas.values():
-                if replica.replica.session is session:
-                    replica.take_note(capacity)
-                    self._pump(handle)
-                    return
+        for replica in self._by_session.get(session, ()):
+            replica.take_note(capacity)
+            self._pump(replica.replica.pool.handle)
 
     def _on_result(self, session: WorkerSession, result: worker_pb2.BatchResult) -> None:
         stream = self._flight(session, result.batch_id)

@@ -13,6 +13,10 @@ from headway.tls.identity import Identity, IdentityFiles
 from headway.tls.rotation import RotatingIdentity
 from headway.tls.settings import GatewayTlsSettings, WorkerTlsSettings
 
+# gRPC's core calls back with a bare pointer to these, for handshakes that outlive the server too.
+# One for each port a process opens.
+_ALIVE: list[grpc.ServerCredentials] = []
+
 
 def server_credentials(
     identity: RotatingIdentity, *, require_client_certs: bool
@@ -31,11 +35,13 @@ def server_credentials(
         shown = identity.generation
         return _configuration(present, require_client_certs)
 
-    return grpc.dynamic_ssl_server_credentials(
+    made = grpc.dynamic_ssl_server_credentials(
         _configuration(identity.current(), require_client_certs),
         changed,
         require_client_authentication=require_client_certs,
     )
+    _ALIVE.append(made)
+    return made
 
 
 def _configuration(identity: Identity, require_client_certs: bool) -> Any:

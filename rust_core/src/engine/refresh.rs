@@ -72,19 +72,35 @@ fn trial_order(table: &CostTable, graph: usize) -> (Option<i64>, u64) {
     (table.costs()[graph].last_attempt_ns(), size(&table.graphs()[graph]))
 }
 
+/// Lifetimes after which a stale graph is measured whomever it delays: what nobody measures could
+/// have become quick, and nobody would know.
+const MOST_LIFETIMES: i64 = 10;
+
+/// True if measuring `graph` makes no stream wait beyond its allowed gap. Who gets no row in it would
+/// wait for the next step too, whose length is not known here.
+#[must_use]
+pub fn delays_nobody(streams: &[Stream], graph: &Graph, cost_s: f64) -> bool {
+    graph.decode_rows as usize >= streams.len()
+        && streams.iter().all(|stream| stream.overshoot_s + cost_s <= 0.0)
+}
+
 /// The graph to measure again: stale or giving no time, least recently tried, then most valuable.
+///
+/// Only an `allowed` one, or one that was stale for too long.
 pub fn stale(
     table: &CostTable,
     demand: &Demand,
     busy: &[usize],
     now_ns: i64,
+    allowed: impl Fn(usize) -> bool,
     mut value: impl FnMut(usize) -> f64,
 ) -> Option<usize> {
     let limit = table.settings().bootstrap_attempts;
     let lifetime_ns = table.settings().lifetime_ns;
     let wanted = |graph: usize| {
         let cost = &table.costs()[graph];
-        cost.is_stale(now_ns, lifetime_ns) || cost.num_invalid() >= limit
+        (cost.is_stale(now_ns, lifetime_ns) || cost.num_invalid() >= limit)
+            && (allowed(graph) || cost.is_stale(now_ns, MOST_LIFETIMES * lifetime_ns))
     };
     let found = candidates(table, demand, busy, wanted);
     let attempt = |graph: &usize| table.costs()[*graph].last_attempt_ns();

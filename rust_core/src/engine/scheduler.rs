@@ -331,7 +331,10 @@ impl StepScheduler {
         let valid = self.table.observe(frame.step.choice.graph, &execution);
         match frame.step.choice.purpose() {
             Purpose::Refresh => self.ledger.pay(device_ns.unwrap_or(0).max(occupied_ns)),
-            Purpose::Ordinary if valid => self.ledger.earn(device_ns.unwrap_or(0)),
+            // A device may report a graph's time when full, which is more than was spent.
+            Purpose::Ordinary if valid => {
+                self.ledger.earn(device_ns.unwrap_or(0).min(occupied_ns));
+            }
             _ => {}
         }
     }

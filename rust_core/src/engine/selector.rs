@@ -119,7 +119,12 @@ pub fn select(
         busy.push(graph);
         // The bound is near enough to rank by among equals, and does not need a selection of rows.
         let value = |index: usize| bound(&mut scorer, table, index).unwrap_or(f64::MIN);
-        let probe = refresh::stale(table, &demand, &busy, context.start_ns, value);
+        let allowed = |index: usize| {
+            table.cost_s()[index].is_none_or(|cost_s| {
+                refresh::delays_nobody(&streams, &table.graphs()[index], cost_s)
+            })
+        };
+        let probe = refresh::stale(table, &demand, &busy, context.start_ns, allowed, value);
         if let Some(graph) = probe {
             return Ok(finish(&mut scorer, table, graph, Reason::Refresh));
         }
