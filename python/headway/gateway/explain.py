@@ -255,7 +255,9 @@ def _attempt(record: Record, number: int) -> Iterator[str]:
 def _attempt_end(record: Record, number: int) -> Iterator[str]:
     trace = record.attempts[number][0]
     outcome = _attempt_outcome(record, number)
-    if outcome in _WHAT_FAILED:
+    if outcome == "failed" and trace.outcome == "ok":
+        yield "The replica answered the others of its batch, and for this request with an error."
+    elif outcome in _WHAT_FAILED:
         why = f" ({trace.message})" if trace.message else ""
         yield f"{_WHAT_FAILED[outcome].format(why=why)}; {_what_then(record, number)}."
         if trace.recent_outcomes >= _TELLING and trace.recent_failures:

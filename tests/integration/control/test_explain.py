@@ -209,13 +209,9 @@ async def test_a_poisoned_request_among_healthy_ones() -> None:
         operator(running) as control,
         client_of(running) as client,
     ):
-        results = await asyncio.gather(
-            client.infer(text_request("good", request_id="good"), timeout_s=5),
-            client.infer(text_request("poison", request_id="bad"), timeout_s=5),
-            return_exceptions=True,
-        )
-        assert isinstance(results[1], errors.UpstreamFailure)
-        assert not isinstance(results[0], Exception)
+        await client.infer(text_request("good", request_id="good"), timeout_s=5)
+        with pytest.raises(errors.UpstreamFailure):
+            await client.infer(text_request("poison", request_id="bad"), timeout_s=5)
         text = await told(control, "bad")
         why = "the input holds the poison marker 'poison'"
         assert text[-2] == f"The batch failed as a whole ({why}); no attempt or time was left."
@@ -226,6 +222,34 @@ async def test_a_poisoned_request_among_healthy_ones() -> None:
         record = (await control.explain("bad")).record
         assert [attempt.outcome for attempt in record.attempts] == ["failed"] * 3
         assert (await control.explain("good")).record.attempts[-1].outcome == "ok"
+
+
+async def test_a_poisoned_request_whose_companion_was_answered() -> None:
+    poison = {"intercept_ms": 60, "jitter_ratio": 0, "failures": {"poison": {}}}
+    async with (
+        running_gateway() as running,
+        running_worker(running, runtime=poison),
+        operator(running) as control,
+        client_of(running) as client,
+    ):
+        # While the first is on the device, the two behind it come to share a batch.
+        first = asyncio.ensure_future(client.infer(text_request("first"), timeout_s=5))
+        while not (await control.state()).pools[0].executing_batches:
+            pass
+        results = await asyncio.gather(
+            client.infer(text_request("good", request_id="good"), timeout_s=5),
+            client.infer(text_request("poison", request_id="bad"), timeout_s=5),
+            return_exceptions=True,
+        )
+        await first
+        assert not isinstance(results[0], BaseException)
+        assert isinstance(results[1], errors.UpstreamFailure)
+        text = await told(control, "bad")
+        assert text[-2:] == [
+            "The replica answered the others of its batch, and for this request with an error.",
+            "It ended with UPSTREAM_FAILURE after T: the model failed on it: the input holds the "
+            "poison marker 'poison'.",
+        ]
 
 
 async def test_a_cancelled_and_a_live_request() -> None:

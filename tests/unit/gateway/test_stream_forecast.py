@@ -13,7 +13,7 @@ S = 1000 * MS
 
 
 def replica(**capacity: int) -> StreamReplica:
-    made = StreamReplica(cast(Any, SimpleNamespace(handle=1)))
+    made = StreamReplica(cast(Any, SimpleNamespace(handle=1, wire_handle=0)))
     made.take_note(worker_pb2.Capacity(**capacity))
     return made
 
