@@ -128,7 +128,7 @@ class AdmissionMachine(RuleBasedStateMachine):
         if reason == RefusalReason.QUOTA_EXCEEDED:
             assert units > level
         elif reason == RefusalReason.TENANT_QUEUE_FULL:
-            assert queued == 4
+            assert queued >= 4  # what comes back from a replica is not turned away
         elif reason == RefusalReason.LIMIT_REACHED:
             assert verdict.reading.inflight == in_hand
             assert in_hand + verdict.reading.reserved >= LIMIT

@@ -97,6 +97,10 @@ impl Scheduler {
                     break;
                 }
                 heap.pop();
+                // Who came back from a replica was noted again, and may be here twice.
+                if found.contains(&slot) {
+                    continue;
+                }
                 popped.push((class, entry));
                 found.push(slot);
                 requests += 1;

@@ -95,8 +95,13 @@ impl Scheduler {
         request.state = State::Queued;
         pool.executing_requests -= 1;
         pool.enqueue(now_ns, slot, &request.item);
-        let (tenant, units) = (request.charge.tenant, request.item.units);
-        self.count_queued(tenant, units);
+        let (tenant, item, key) = (request.charge.tenant, request.item, request.pool);
+        self.count_queued(tenant, item.units);
+        if let Some(ticket) = self.live.key(slot) {
+            // While it was executing, its note may have been dropped.
+            let over = self.tenants.over(now_ns, tenant);
+            self.note_displaceable(key, ticket, &item, over);
+        }
         true
     }
 }

@@ -353,3 +353,23 @@ class TestTable:
         assert core.charge(0, only, 5) == 0
         with pytest.raises(ValueError, match="every place is taken by a tenant that is not idle"):
             core.add_tenant(0, units_per_s=10, burst_units=10)
+
+
+def test_who_came_back_from_a_replica_can_be_displaced_like_anybody() -> None:
+    fleet = Fleet(max_queued_requests=1)
+    fleet.replica(max_requests=1)
+
+    def arrive(priority: int) -> Admission:
+        answer = fleet.core.admit(
+            fleet.now, fleet.tenant, fleet.model, -1, 0, 100, 1, fleet.now + 900 * MS,
+            priority, 1, 1.0,
+        )  # fmt: skip
+        assert isinstance(answer, Admission)
+        return answer
+
+    sheddable = arrive(3).ticket
+    batch = fleet.batch()
+    waiting = arrive(3).ticket
+    assert arrive(1).displaced == [waiting]
+    fleet.core.complete(fleet.now, batch.id, BatchOutcome.BUSY)
+    assert arrive(1).displaced == [sheddable]
