@@ -24,7 +24,7 @@ import tempfile
 import time
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from google.protobuf.duration_pb2 import Duration
@@ -220,7 +220,7 @@ def main() -> None:
     phases = run(options)
     show(phases)
     if options.json:
-        options.json.write_text(json.dumps([asdict(phase) for phase in phases], indent=1))
+        options.json.write_text(json.dumps([vars(phase) for phase in phases], indent=1))
 
 
 if __name__ == "__main__":
