@@ -12,12 +12,18 @@ Target:    with it, at most a quarter of the share without it.
 import argparse
 import statistics
 import tempfile
+import time
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 from bench.load.live_fleet import LiveFleet, WorkerSpec, live_fleet
 
 IDLE = "headway_worker_idle_seconds_total"
 DEVICE = "headway_worker_batch_device_seconds_sum"
+SETTLE_S = 3.0
+"""Load before and after the measured part."""
+START_S = 1.5
+"""Until the load generator, a process of its own, has begun."""
 
 
 def totals(fleet: LiveFleet) -> tuple[float, float]:
@@ -33,15 +39,17 @@ def measure(folder: Path, pipelined: bool, options: argparse.Namespace) -> tuple
     specs = [WorkerSpec(f"w{number}") for number in range(options.workers)]
     resilience = {"pipelined_dispatch": pipelined}
     load = (f"--clients={options.clients}", "--size=fixed:128", "--deadline-mix=5s", "--warmup=0")
-    with live_fleet(folder, specs, resilience=resilience) as fleet:
-        fleet.load("--seconds=3", *load)
+    with live_fleet(folder, specs, resilience=resilience) as fleet, ThreadPoolExecutor() as thread:
+        # Read twice while the load goes on: before it and after it nobody asks for anything.
+        seconds = SETTLE_S + options.seconds + SETTLE_S
+        load_run = thread.submit(fleet.load, f"--seconds={seconds}", *load)
+        time.sleep(SETTLE_S + START_S)
         before = totals(fleet)
-        report = fleet.load(f"--seconds={options.seconds}", *load)
+        time.sleep(options.seconds)
         after = totals(fleet)
+        report = load_run.result()
     idle, device = after[0] - before[0], after[1] - before[1]
-    # Between the two loads nobody asked for anything; that pause is not between batches.
-    pause = max(0.0, idle + device - options.seconds * options.workers)
-    return (idle - pause) / (idle - pause + device), report["throughput_per_s"]
+    return idle / (idle + device), report["throughput_per_s"]
 
 
 def main() -> None:
