@@ -100,7 +100,7 @@ async def send(client: Client, work: Work, started: float, phase: Phase) -> None
     request = inference_pb2.InferRequest(
         model="sim",
         input=types_pb2.Input(text="abcd" * work.units),
-        priority=work.priority,  # type: ignore[arg-type]
+        priority=work.priority,  # type: ignore[arg-type]  # an enum by its number
         slo=Duration(seconds=seconds, nanos=nanos),
     )
     try:

@@ -147,10 +147,10 @@ async def test_the_other_gateway_goes_on_and_no_key_goes_back(
         began = sum(answered_before.values())
         answered = sum(load.num_answered for load in loads.values()) - began
         most = max(load.num_answered - answered_before[name] for name, load in loads.items())
-        # Equal clients, but gateways compete for the same workers: a share of 2 in 3 was seen.
-        # Up to 0.8 the next line still tells one gateway's outcomes from both.
-        assert most < 0.8 * answered, "the load was not on both"
-        assert counted > 1.1 * most  # one gateway's own would be `most` at best
+        # One gateway's own outcomes would be `most` at best; half of the other's have to be there.
+        other = answered - most
+        assert other >= 100, "the load was not on both"
+        assert counted > most + 0.5 * other
 
         processes.kill(leader)
         killed_ns = SystemClock().now_ns()

@@ -322,7 +322,7 @@ def _attempt_message(record: Record, number: int) -> control_pb2.AttemptRecord:
         size=trace.size,
         rows=trace.rows,
         units=trace.units,
-        reason=max(0, trace.reason),  # type: ignore[arg-type]
+        reason=max(0, trace.reason),  # type: ignore[arg-type]  # an enum by its number
         predicted_device=duration_from_ns(trace.predicted_ns),
     )
     told = control_pb2.AttemptRecord(
