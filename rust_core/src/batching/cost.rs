@@ -57,10 +57,13 @@ impl BatchCost {
     }
 
     /// Device time of work that is split into batches of at most `quantum_ns` and `max_requests`.
+    ///
+    /// Requests longer than the quantum have a batch, and its fixed part, each to themselves.
     #[must_use]
     pub fn of_many(&self, requests: f64, units: f64, quantum_ns: f64, max_requests: f64) -> f64 {
         let run_ns = self.slope_ns * units;
         let room_ns = (quantum_ns - self.intercept_ns).max(0.05 * quantum_ns).max(1.0);
-        run_ns + self.intercept_ns * (requests / max_requests).max(run_ns / room_ns)
+        let batches = (requests / max_requests).max(run_ns / room_ns).min(requests);
+        run_ns + self.intercept_ns * batches
     }
 }

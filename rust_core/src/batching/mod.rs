@@ -6,6 +6,8 @@ pub mod forecast;
 pub mod gather;
 pub mod index;
 pub mod key;
+pub mod line;
+pub mod load;
 pub mod mix;
 pub mod policy;
 pub mod price;

@@ -249,7 +249,7 @@ impl ShadowBank {
             speed: fleet.speeds.iter().sum(),
             num_replicas: devices as u64,
         };
-        requests > 0.0 && refuse(&standing, &outlook)
+        (requests > 0.0 || busy_ns > 0.0) && refuse(&standing, &outlook)
     }
 
     /// Lets a shadow's devices work on what waits until `now_ns`.

@@ -2,25 +2,43 @@
 
 use super::cost::BatchCost;
 use super::forecast::ArrivalForecast;
+use super::line::{Judged, Line};
+use super::load::OfferedLoad;
 use crate::batch::Outlook;
+use crate::rng::Rng;
 
-/// Offered load, as a share of capacity, below which nothing is refused; and its memory.
-const LEAST_LOAD: f64 = 1.0;
-const LOAD_MEMORY: f64 = 2000.0;
+/// Offered load, as a share of capacity and as far as it is sure, below which nothing is refused.
+const LEAST_LOAD: f64 = 0.95;
 /// Goodput given up for early answers, as the shadows measure it over `PRICE_MEMORY` arrivals.
-const PRICE: f64 = 0.01;
+const PRICE: f64 = 0.02;
 const PRICE_MEMORY: f64 = 5000.0;
-/// Arrivals before the measured price says anything.
+/// Arrivals under full load before the price is measured at all, while the line is being found,
+/// and then before it says anything.
 const PRICE_WARM_UP: f64 = 1500.0;
-/// Where the line begins, and its bounds.
-const FIRST_LINE: f64 = 1.0;
-const LINE_BOUNDS: (f64, f64) = (0.92, 4.0);
-/// How fast it moves with each choice of a quantum: slowly, since what is measured lags, and faster
-/// up than down where the price is far too high.
-const LINE_STEP: f64 = 0.004;
+/// Most room that arrivals are granted beyond what there is, where early answers cost too much.
+const MAX_RELIEF: f64 = 3.0;
+/// How fast the relief moves with each choice of a quantum: slowly, since what is measured lags,
+/// and faster up than down where the price is far too high.
+const RELIEF_STEP: f64 = 0.008;
 const MAX_EXCESS: f64 = 6.0;
-/// Weight of a new batch in the usual batch duration.
+/// Share of the relief that is withdrawn with each choice where the price is below its bound.
+const RELIEF_FADE: f64 = 0.03;
+/// Relief from which the line learns nothing: it is not the line that decides.
+const FREE_RELIEF: f64 = 0.02;
+/// Weight of a new batch in the usual batch duration, and in the scale of work.
 const BATCH_STEP: f64 = 0.1;
+const SCALE_STEP: f64 = 0.05;
+const SCALE_BOUNDS: (f64, f64) = (0.25, 4.0);
+/// For a member whose deadline is near a batch may be cut to this share of its length. A boundary
+/// that needs it counts half.
+const CUT_RATIO: f64 = 0.8;
+const CUT_CHANCE: f64 = 0.5;
+/// What batch boundaries add to the doubt about the work: as a share of a batch.
+const GRAIN: f64 = 0.3;
+/// Excess of those without any room.
+const HOPELESS: f64 = 50.0;
+/// One in so many would-be refusals is served like any other.
+const CANARY_EVERY: u64 = 128;
 
 /// What is known of an arrival when it is judged.
 #[derive(Clone, Copy, Debug)]
@@ -38,8 +56,10 @@ pub struct Standing {
 /// An arrival's prospects.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Prospect {
-    /// Work ahead and coming over the device time before its last chance.
-    pub ratio: f64,
+    /// Where it stands.
+    pub judged: Judged,
+    /// Room before its last chance, in standard deviations.
+    pub ease: f64,
     /// Time in which what is ahead and coming would be done.
     pub clear_ns: f64,
     /// Device time before its last chance.
@@ -77,37 +97,52 @@ impl Terms {
 #[derive(Clone, Debug)]
 pub struct Shedder {
     forecast: ArrivalForecast,
-    line: f64,
+    load: OfferedLoad,
+    line: Line,
+    /// Room granted beyond what there is, as a share of it.
+    relief: f64,
     batch_ns: f64,
-    work_ns: f64,
-    time_ns: f64,
-    last_at_ns: Option<i64>,
+    /// Device time of batches over the usual times of their members.
+    scale: f64,
+    canaries: Rng,
+    /// Arrivals that the shadows were fed under full load.
+    warmed: f64,
     judged: f64,
     served_with: f64,
     served_without: f64,
 }
 
-impl Default for Shedder {
-    fn default() -> Self {
+impl Shedder {
+    /// A shedder that has seen nothing; `seed` chooses the canaries.
+    #[must_use]
+    pub fn new(seed: u64) -> Self {
         Self {
             forecast: ArrivalForecast::default(),
-            line: FIRST_LINE,
+            load: OfferedLoad::default(),
+            line: Line::default(),
+            relief: 0.0,
             batch_ns: 0.0,
-            work_ns: 0.0,
-            time_ns: 0.0,
-            last_at_ns: None,
+            scale: 1.0,
+            canaries: Rng::new(seed),
+            warmed: 0.0,
             judged: 0.0,
             served_with: 0.0,
             served_without: 0.0,
         }
     }
-}
 
-impl Shedder {
     /// Notes how long a batch took.
     pub fn batch_took(&mut self, took_ns: f64) {
         let step = if self.batch_ns > 0.0 { BATCH_STEP } else { 1.0 };
         self.batch_ns += step * (took_ns - self.batch_ns);
+    }
+
+    /// Notes that a batch takes `batch_ns` whose members usually take `usual_ns` in sum; returns
+    /// the ratio, by which the work of each is counted.
+    pub fn batch_formed(&mut self, batch_ns: f64, usual_ns: f64) -> f64 {
+        let ratio = (batch_ns / usual_ns.max(1.0)).clamp(SCALE_BOUNDS.0, SCALE_BOUNDS.1);
+        self.scale += SCALE_STEP * (ratio - self.scale);
+        ratio
     }
 
     /// Forgets what depends on the device's speed.
@@ -116,31 +151,16 @@ impl Shedder {
         self.batch_ns = 0.0;
     }
 
-    /// Ratio of work to time from which arrivals are refused.
-    #[must_use]
-    pub fn line(&self) -> f64 {
-        self.line
-    }
-
     /// Offered work as a share of what the fleet can do.
     #[must_use]
     pub fn load(&self, speed: f64) -> f64 {
-        if self.time_ns > 0.0 {
-            self.work_ns / (self.time_ns * speed)
-        } else {
-            0.0
-        }
+        self.load.share(speed)
     }
 
     /// Lets time pass and counts an arrival's least device time toward the load.
     pub fn arrive(&mut self, now_ns: i64, least_ns: f64, tau_ns: f64) {
         self.forecast.advance(now_ns, tau_ns);
-        let keep = 1.0 - 1.0 / LOAD_MEMORY;
-        if let Some(last_ns) = self.last_at_ns {
-            self.work_ns = self.work_ns * keep + least_ns;
-            self.time_ns = self.time_ns * keep + (now_ns - last_ns) as f64;
-        }
-        self.last_at_ns = Some(now_ns);
+        self.load.arrive(now_ns, least_ns);
     }
 
     /// Adds executed work to the forecast.
@@ -148,52 +168,98 @@ impl Shedder {
         self.forecast.record(relative_key, work_ns);
     }
 
+    /// Takes in what became of an arrival that was queued: it was dispatched, or is hopeless.
+    pub fn ended(&mut self, judged: Option<Judged>, is_served: bool) {
+        if let Some(judged) = judged.filter(|judged| judged.is_canary || self.relief < FREE_RELIEF)
+        {
+            self.line.learn(&judged, is_served);
+        }
+    }
+
     /// Prospects of an arrival. O(512).
     ///
     /// Its last chance is the last batch boundary that leaves time for a usual batch. Until then
-    /// the device must get through what is ahead of it in key order, and through what will come
-    /// and overtake it.
+    /// the device must get through what is ahead of it in key order, through what will come and
+    /// overtake it, and through itself.
     #[must_use]
     pub fn prospect(&self, standing: &Standing, outlook: &Outlook, terms: &Terms) -> Prospect {
-        let cost = &terms.cost;
-        let usual_ns = if self.batch_ns > 0.0 { self.batch_ns } else { terms.quantum_ns };
-        let batch_ns = usual_ns.min(terms.quantum_ns).max(1.0);
-        let needed_ns = cost.margin * batch_ns.max(cost.of(standing.units));
-        let (free_in_ns, chances) = chances(standing.slack_ns - needed_ns, batch_ns, outlook);
+        let batch_ns = if self.batch_ns > 0.0 { self.batch_ns } else { terms.quantum_ns }.max(1.0);
+        let (free_in_ns, chances, room) = self.chances(standing, batch_ns, outlook, terms);
         let window_ns = (free_in_ns + (chances - 1.0) * batch_ns).max(0.0);
         let (requests, units) = standing.ahead;
-        let ahead_ns = cost.of_many(requests, units, terms.quantum_ns, terms.max_requests);
-        let coming_ns = self.forecast.overtaking_ns(standing.relative_key, window_ns, terms.tau_ns);
-        let work_ns = ahead_ns + coming_ns;
-        let room_ns = chances * batch_ns * outlook.speed;
+        let queued_ns = terms.cost.of_many(requests, units, terms.quantum_ns, terms.max_requests);
+        let known_ns = self.scale * (queued_ns + terms.usual_ns(standing.units));
+        let coming = self.forecast.overtaking(standing.relative_key, window_ns, terms.tau_ns);
+        let work_ns = known_ns + coming.work_ns;
+        let room_ns = room * batch_ns * outlook.speed;
+        let grain_ns = GRAIN * batch_ns * outlook.speed;
+        let spread_ns = (coming.variance + grain_ns * grain_ns).sqrt();
+        let excess = if room_ns > 0.0 { (work_ns - room_ns) / spread_ns } else { HOPELESS };
+        let place = (standing.slack_ns / terms.tau_ns).max(f64::MIN_POSITIVE).log2();
         Prospect {
-            ratio: if room_ns > 0.0 { work_ns / room_ns } else { f64::INFINITY },
+            judged: Judged { excess: excess.min(HOPELESS), place, is_canary: false },
+            ease: room_ns / spread_ns,
             clear_ns: free_in_ns + work_ns / outlook.speed,
             room_ns,
         }
     }
 
+    /// Time until a replica is free, batch boundaries until an arrival's last chance, and what
+    /// they are worth: one that needs a batch to be cut is worth less.
+    fn chances(
+        &self,
+        standing: &Standing,
+        batch_ns: f64,
+        outlook: &Outlook,
+        terms: &Terms,
+    ) -> (f64, f64, f64) {
+        let longest_ns = batch_ns.min(terms.quantum_ns);
+        let alone_ns = terms.cost.of(standing.units);
+        let until = |least_ns: f64| standing.slack_ns - terms.cost.margin * least_ns.max(alone_ns);
+        let (free_in_ns, chances) = boundaries(until(CUT_RATIO * longest_ns), batch_ns, outlook);
+        let (_, sure) = boundaries(until(longest_ns), batch_ns, outlook);
+        (free_in_ns, chances, sure + CUT_CHANCE * (chances - sure))
+    }
+
     /// True if an arrival with these prospects should be refused.
     #[must_use]
     pub fn refuses(&self, prospect: &Prospect, speed: f64) -> bool {
-        prospect.ratio > self.line && self.load(speed) >= LEAST_LOAD
+        let excess = prospect.judged.excess - self.relief * prospect.ease;
+        excess > self.line.at(prospect.judged.place) && self.load.sure_share(speed) >= LEAST_LOAD
     }
 
-    /// Moves the line, by what two shadows served that differ only in refusing.
+    /// True if one that should be refused is served all the same, to see whether the line is right.
+    pub fn spares(&mut self, prospect: &Prospect) -> bool {
+        self.line.is_telling(&prospect.judged) && self.canaries.below(CANARY_EVERY) == 0
+    }
+
+    /// Moves the relief, by what two shadows served that differ only in refusing.
     ///
     /// `arrivals` is how many both were fed since the last time, `with` and `without` the weight
     /// that each served of them. Their difference is the price paid for early answers.
     pub fn adjust(&mut self, arrivals: f64, with: f64, without: f64, speed: f64) {
+        if self.load.sure_share(speed) < LEAST_LOAD {
+            return;
+        }
+        self.warmed += arrivals;
+        if self.warmed < PRICE_WARM_UP {
+            return;
+        }
         let keep = (1.0 - arrivals / PRICE_MEMORY).max(0.0);
         self.judged = self.judged * keep + arrivals;
         self.served_with = self.served_with * keep + with;
         self.served_without = self.served_without * keep + without;
-        if self.judged >= PRICE_WARM_UP && self.load(speed) >= LEAST_LOAD {
-            let paid = 1.0 - self.served_with / self.served_without;
-            let excess = ((paid - PRICE) / PRICE).clamp(-1.0, MAX_EXCESS);
-            self.line =
-                (self.line * (LINE_STEP * excess).exp()).clamp(LINE_BOUNDS.0, LINE_BOUNDS.1);
+        if self.judged >= PRICE_WARM_UP {
+            self.charge(1.0 - self.served_with / self.served_without);
         }
+    }
+
+    /// Grants more room where early answers cost more than they may, and takes it back where not.
+    fn charge(&mut self, paid: f64) {
+        let excess = ((paid - PRICE) / PRICE).clamp(-1.0, MAX_EXCESS);
+        let room = (1.0 + self.relief) * (RELIEF_STEP * excess).exp();
+        let fade = 1.0 + RELIEF_FADE * excess.min(0.0);
+        self.relief = ((room - 1.0) * fade).clamp(0.0, MAX_RELIEF);
     }
 }
 
@@ -201,7 +267,7 @@ impl Shedder {
 ///
 /// One replica has whole boundaries. Those of several are spread evenly over a batch's time, and a
 /// slow replica in a long batch says nothing about when the others are free.
-fn chances(until_ns: f64, batch_ns: f64, outlook: &Outlook) -> (f64, f64) {
+fn boundaries(until_ns: f64, batch_ns: f64, outlook: &Outlook) -> (f64, f64) {
     if outlook.num_replicas < 2 {
         let last_ns = until_ns - outlook.free_in_ns;
         let whole = if last_ns < 0.0 { 0.0 } else { 1.0 + (last_ns / batch_ns).floor() };
@@ -210,3 +276,6 @@ fn chances(until_ns: f64, batch_ns: f64, outlook: &Outlook) -> (f64, f64) {
     let free_in_ns = outlook.free_in_ns.min(0.5 * batch_ns);
     (free_in_ns, (1.0 + (until_ns - free_in_ns) / batch_ns).max(0.0))
 }
+
+#[cfg(test)]
+mod tests;

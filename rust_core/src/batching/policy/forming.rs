@@ -23,10 +23,14 @@ impl ValuePolicy {
         };
         self.settle(&place, choice.predicted_ns);
         let terms = self.shed_terms(self.mix.mean_deadline_ns());
+        let usual_ns = self.taken.iter().map(|at| terms.usual_ns(self.candidates[*at].units)).sum();
+        let scale = self.shedder.batch_formed(choice.predicted_ns * site.speed, usual_ns);
         for at in &self.taken {
             let Some(queued) = self.queue.remove(self.candidates[*at].handle) else { continue };
+            self.shedder.ended(queued.judged, true);
             if queued.item.lane == Lane::Interactive {
-                self.shedder.executed(queued.relative_key, terms.usual_ns(queued.item.units));
+                let work_ns = scale * terms.usual_ns(queued.item.units);
+                self.shedder.executed(queued.relative_key, work_ns);
             }
             out.push(queued.slot);
         }

@@ -3,6 +3,7 @@
 use super::ValuePolicy;
 use crate::batch::{Item, Lane, Outlook, Shed};
 use crate::batching::index::Order;
+use crate::batching::line::Judged;
 use crate::batching::shadow::Arrival;
 use crate::batching::shed::{self, Standing};
 
@@ -32,12 +33,14 @@ impl ValuePolicy {
             ahead: (ahead.requests as f64, ahead.units as f64),
         };
         let prospect = self.shedder.prospect(&standing, outlook, &terms);
-        let is_shed = self.settings.shed_early
-            && !self.queue.interactive.is_empty()
+        let is_idle = self.queue.interactive.is_empty() && outlook.free_in_ns <= 0.0;
+        let is_refused = self.settings.shed_early
+            && !is_idle
             && !self.is_doubtful(now_ns)
             && self.shedder.refuses(&prospect, outlook.speed)
-            && self.is_predictable(terms.quantum_ns)
             && !self.floor_serves(item, prospect.room_ns);
+        let is_canary = is_refused && self.shedder.spares(&prospect);
+        self.judged = Some((item.order, Judged { is_canary, ..prospect.judged }));
         let arrival = Arrival {
             at_ns: now_ns,
             order,
@@ -48,7 +51,8 @@ impl ValuePolicy {
             relative_key: standing.relative_key,
         };
         self.feed_shadows(arrival, &terms);
-        is_shed.then_some(Shed { clear_ns: prospect.clear_ns, room_ns: prospect.room_ns })
+        (is_refused && !is_canary)
+            .then_some(Shed { clear_ns: prospect.clear_ns, room_ns: prospect.room_ns })
     }
 
     pub(super) fn shed_terms(&self, tau_ns: f64) -> shed::Terms {
@@ -58,13 +62,6 @@ impl ValuePolicy {
             max_requests: self.max_requests(),
             tau_ns,
         }
-    }
-
-    /// True if a usual request is small beside a batch. Otherwise what fits where decides over its
-    /// fate, and the work ahead says little of it.
-    fn is_predictable(&self, quantum_ns: f64) -> bool {
-        let run_ns = self.fleet.cost.slope_ns * self.mix.mean_units();
-        2.0 * run_ns <= quantum_ns - self.fleet.cost.intercept_ns
     }
 
     /// True if the floor for the largest will have time for it, whatever its key.

@@ -1,0 +1,103 @@
+use super::{Shedder, Standing, Terms, CANARY_EVERY};
+use crate::batch::Outlook;
+use crate::batching::cost::BatchCost;
+
+const MS: f64 = 1e6;
+
+/// 18 ms + 0.022 ms a unit, quantum 58 ms, 32 requests a batch, tau 666 ms, no margin.
+fn terms() -> Terms {
+    Terms {
+        cost: BatchCost { intercept_ns: 18.0 * MS, slope_ns: 0.022 * MS, margin: 1.0, spread: 0.0 },
+        quantum_ns: 58.0 * MS,
+        max_requests: 32.0,
+        tau_ns: 666.0 * MS,
+    }
+}
+
+fn standing(slack_ms: f64, ahead: (f64, f64)) -> Standing {
+    Standing { slack_ns: slack_ms * MS, units: 100, relative_key: 0.0, ahead }
+}
+
+fn outlook(free_in_ms: f64) -> Outlook {
+    Outlook { free_in_ns: free_in_ms * MS, speed: 1.0, num_replicas: 1 }
+}
+
+/// A shedder whose device took 58 ms for each batch, under `load`.
+fn loaded(load: f64) -> Shedder {
+    let mut shedder = Shedder::new(1);
+    shedder.batch_took(58.0 * MS);
+    for at in 0..4_000 {
+        shedder.arrive(at * 1_000_000, load * MS, 666.0 * MS);
+    }
+    shedder
+}
+
+#[test]
+fn room_is_that_of_the_boundaries_before_the_last_chance() {
+    let shedder = Shedder { batch_ns: 58.0 * MS, ..Shedder::new(1) };
+    let room_ms = |slack_ms, free_in_ms| {
+        shedder.prospect(&standing(slack_ms, (0.0, 0.0)), &outlook(free_in_ms), &terms()).room_ns
+            / MS
+    };
+    // Boundaries at 20, 78, 136: the one at 78 leaves 122 ms for a batch of 58.
+    assert!((room_ms(200.0, 20.0) - 3.0 * 58.0).abs() < 1e-6);
+    assert!((room_ms(190.0, 20.0) - 2.5 * 58.0).abs() < 1e-6); // that at 136 leaves 54: cut to 46
+    assert!((room_ms(180.0, 20.0) - 2.0 * 58.0).abs() < 1e-6);
+    assert!(room_ms(60.0, 20.0).abs() < 1e-6);
+}
+
+#[test]
+fn what_has_no_room_is_refused_and_what_has_plenty_is_not() {
+    let shedder = loaded(2.0);
+    let refuses = |slack_ms, ahead| {
+        let prospect = shedder.prospect(&standing(slack_ms, ahead), &outlook(20.0), &terms());
+        shedder.refuses(&prospect, 1.0)
+    };
+    assert!(refuses(60.0, (0.0, 0.0)));
+    assert!(!refuses(500.0, (0.0, 0.0)));
+    // 40,000 units are 880 ms of work and more than 20 batches.
+    assert!(refuses(500.0, (200.0, 40_000.0)));
+}
+
+#[test]
+fn nothing_is_refused_below_full_load() {
+    let shedder = loaded(0.9);
+    let prospect = shedder.prospect(&standing(60.0, (0.0, 0.0)), &outlook(20.0), &terms());
+    assert!(!shedder.refuses(&prospect, 1.0));
+}
+
+#[test]
+fn early_answers_that_cost_too_much_get_rarer() {
+    let mut shedder = loaded(2.0);
+    // 200 ms of work ahead, and 174 ms before the last chance.
+    let prospect = shedder.prospect(&standing(200.0, (60.0, 6_000.0)), &outlook(20.0), &terms());
+    assert!(shedder.refuses(&prospect, 1.0));
+    for _ in 0..100 {
+        shedder.adjust(200.0, 150.0, 160.0, 1.0);
+    }
+    assert!(!shedder.refuses(&prospect, 1.0));
+    for _ in 0..400 {
+        shedder.adjust(200.0, 160.0, 160.0, 1.0);
+    }
+    assert!(shedder.refuses(&prospect, 1.0));
+}
+
+#[test]
+fn one_in_128_is_spared_unless_hopeless() {
+    let mut shedder = loaded(2.0);
+    let prospect = shedder.prospect(&standing(60.0, (0.0, 0.0)), &outlook(20.0), &terms());
+    assert!((0..1_000).all(|_| !shedder.spares(&prospect)));
+    let mut near = prospect;
+    near.judged.excess = shedder.line.at(near.judged.place) + 0.1;
+    let spared = (0..128_000).filter(|_| shedder.spares(&near)).count();
+    // Binomial: 1,000 expected, standard deviation 31.
+    assert!((875..=1125).contains(&spared), "{spared} of 128,000, one in {CANARY_EVERY}");
+}
+
+#[test]
+fn the_same_seed_spares_the_same() {
+    let (mut first, mut second) = (loaded(2.0), loaded(2.0));
+    let mut near = first.prospect(&standing(60.0, (0.0, 0.0)), &outlook(20.0), &terms());
+    near.judged.excess = first.line.at(near.judged.place) + 0.1;
+    assert!((0..1_000).all(|_| first.spares(&near) == second.spares(&near)));
+}
