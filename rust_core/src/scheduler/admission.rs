@@ -12,9 +12,9 @@ use crate::tenants::Tenant;
 
 use super::displace::Room;
 use super::pool::Pool;
-use super::tenancy::{Charge, Classes};
+use super::tenancy::Classes;
 use super::types::{Admission, Demand, Offer, Reading, RefusalReason, Verdict};
-use super::{signed, Request, Scheduler, State};
+use super::{signed, Request, Scheduler, NOWHERE};
 
 /// When to ask again for a version that has no replica, ns.
 const NO_CAPACITY_RETRY_NS: i64 = 1_000_000_000;
@@ -187,9 +187,10 @@ impl Scheduler {
     }
 
     fn read_tenant(&self, now_ns: i64, slot: u32) -> Reading {
-        let Some(tenant) = self.tenants.at(slot) else { return Reading::default() };
+        let (tenant, bucket) = (self.tenants.at(slot), self.tenants.bucket(slot));
+        let Some((tenant, bucket)) = tenant.zip(bucket) else { return Reading::default() };
         Reading {
-            tenant_units: tenant.bucket.available(now_ns),
+            tenant_units: bucket.available(now_ns),
             tenant_queued: tenant.queued_requests,
             share_ratio: self.tenants.over(now_ns, slot),
             weight_part: 1.0,
@@ -223,7 +224,7 @@ impl Scheduler {
         };
         let held = to_ns(reading.tenant_units.floor());
         let needed = signed(demand.units);
-        match tenant.bucket.check(now_ns, demand.units) {
+        match self.tenants.bucket(slot)?.check(now_ns, demand.units) {
             Quota::Enough => {}
             Quota::After(wait_ns) => {
                 return refuse(RefusalReason::QuotaExceeded, wait_ns, needed, held);
@@ -231,16 +232,16 @@ impl Scheduler {
             Quota::Never => return refuse(RefusalReason::QuotaImpossible, 0, needed, held),
         }
         let (requests, units) = (tenant.queued_requests + 1, tenant.queued_units + demand.units);
-        let terms = &tenant.terms;
         let full = RefusalReason::TenantQueueFull;
-        if requests > terms.max_queued_requests {
-            return refuse(full, MIN_RETRY_NS, signed(requests), signed(terms.max_queued_requests));
+        if requests > tenant.max_queued_requests {
+            let most = signed(tenant.max_queued_requests);
+            return refuse(full, MIN_RETRY_NS, signed(requests), most);
         }
-        if units > terms.max_queued_units {
+        if units > tenant.max_queued_units {
             // Beyond the bound itself it does not even fit an empty queue.
-            let never = demand.units > terms.max_queued_units;
+            let never = demand.units > tenant.max_queued_units;
             let retry_ns = if never { 0 } else { MIN_RETRY_NS };
-            return refuse(full, retry_ns, signed(units), signed(terms.max_queued_units));
+            return refuse(full, retry_ns, signed(units), signed(tenant.max_queued_units));
         }
         None
     }
@@ -347,23 +348,15 @@ impl Scheduler {
         let displaced = self.displace(key, victims);
         let (now_ns, item) = (arrival.now_ns, arrival.item);
         let (tenant, device_ns) = (arrival.tenant, arrival.device_ns);
-        let charge = Charge { tenant, units: item.units, device_ns, used: None };
-        let request = Request {
-            pool: key,
-            item,
-            state: State::Queued,
-            attempts: 0,
-            failed_on: u64::MAX,
-            cases: Vec::new(),
-            charge,
-        };
+        let (attempts, failed_on) = (0, NOWHERE);
+        let request = Request { pool: key, batch: 0, item, tenant, attempts, failed_on, device_ns };
         let entered = self.live.insert(request);
         let entered = entered.and_then(|ticket| Some((ticket, self.live.slot(ticket)?)));
         // There is room: `crowding` has looked.
         let Some((ticket, slot)) = entered else {
             return Err(no_capacity(signed(key), arrival.reading));
         };
-        self.reserve(now_ns, key, &item, &charge);
+        self.reserve(now_ns, key, &item, tenant, device_ns);
         self.next_order += 1;
         self.deadlines.push(slot, item.deadline_ns, item.order);
         let mut reading = arrival.reading;

@@ -106,7 +106,7 @@ impl Scheduler {
         let now_ns = self.advance(now_ns)?;
         let terms = check_terms(terms)?;
         let slot = self.tenant_slot(tenant)?;
-        self.tenants.set_terms(now_ns, slot, terms);
+        self.tenants.set_terms(now_ns, slot, &terms);
         Ok(())
     }
 
