@@ -4,7 +4,7 @@ use crate::check::to_ns;
 use crate::error::CoreError;
 use crate::p2c::{Draw, Rival};
 
-use super::types::Batch;
+use super::report::Batch;
 use super::{signed, Dispatch, Scheduler};
 
 /// A longer handoff is congestion even if it is usual: no baseline may drift without bound, ns.

@@ -3,8 +3,8 @@ use crate::breaker::BreakerState;
 use crate::check::{MAX_NS, MAX_UNITS};
 use crate::error::CoreError;
 
+use super::report::{BatchOutcome, Report};
 use super::tenancy::{Used, NOTHING};
-use super::types::{BatchOutcome, Report};
 use super::{Dispatch, Scheduler};
 
 impl Scheduler {

@@ -10,15 +10,19 @@ mod ending;
 mod envelope;
 mod feedback;
 mod hedging;
+mod limits;
+mod offer;
 mod pool;
 mod quota;
 mod reads;
 mod registry;
 mod replica;
+mod report;
 mod resilience;
 mod speed;
+mod split;
+mod stats;
 mod tenancy;
-mod types;
 mod wake;
 
 use std::collections::BTreeMap;
@@ -35,11 +39,11 @@ use blame::Case;
 use pool::Pool;
 use replica::{Replica, Share};
 
+pub use limits::{AdmissionSettings, Condition, ReplicaLimits};
+pub use offer::{Admission, Offer, Reading, RefusalReason, Verdict};
+pub use report::{Batch, BatchOutcome, Ended, Report};
 pub use resilience::Resilience;
-pub use types::{
-    Admission, AdmissionSettings, Batch, BatchOutcome, Condition, Ended, Offer, PoolStats, Reading,
-    RefusalReason, ReplicaLimits, ReplicaStats, Report, Verdict,
-};
+pub use stats::{PoolStats, ReplicaStats};
 
 /// Tenants with a state of their own, unless `limit_tenants` says otherwise: about 200 MB at most.
 const DEFAULT_MAX_TENANTS: usize = 1 << 20;

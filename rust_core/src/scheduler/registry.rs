@@ -7,9 +7,9 @@ use crate::limiter::GradientLimiter;
 use crate::slab::MAX_SLOTS;
 use crate::tenants::{TenantTable, TenantTerms};
 
+use super::limits::{AdmissionSettings, Condition, ReplicaLimits};
 use super::pool::Pool;
 use super::replica::Replica;
-use super::types::{AdmissionSettings, Condition, ReplicaLimits};
 use super::{signed, Model, Scheduler};
 
 /// How far the shares of a split may add up beside 1.

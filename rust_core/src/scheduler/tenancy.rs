@@ -2,7 +2,7 @@
 use crate::batch::{Item, Priority};
 use crate::check::{MAX_NS, MAX_UNITS};
 
-use super::types::{BatchOutcome, Report};
+use super::report::{BatchOutcome, Report};
 use super::{Dispatch, Request, Scheduler};
 
 /// How fast the device time of a unit follows the batches.
