@@ -418,9 +418,11 @@ def _join(
     health: Health,
 ) -> None:
     def on_batch_message(session: WorkerSession, message: worker_pb2.SessionResponse) -> None:
+        kind = message.WhichOneof("message")
+        if kind == "capacity" and message.capacity.free_slots > 0:
+            fleet.on_free(session, message.capacity.free_in_ns)
         if streams.on_message(session, message):
             return
-        kind = message.WhichOneof("message")
         if kind == "result":
             dispatcher.on_result(session, message.result)
         elif kind == "busy":
