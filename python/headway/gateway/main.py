@@ -18,7 +18,7 @@ from headway.gateway.reload import Load
 from headway.gateway.settings import GatewaySettings
 from headway.gateway.wiring import Gateway, wire
 from headway.rng import SeedTree, fresh_root
-from headway.rpc.server import add_standard_services, bind, make_server
+from headway.rpc.server import add_standard_services, bind, faces, make_server
 from headway.telemetry.http import HttpServer
 from headway.telemetry.logging import configure
 
@@ -141,10 +141,13 @@ class GatewayProcess:
         for sentence in exposures(_open_ports(settings)):
             _log.warning(sentence)
         await gateway.store.start()
-        gateway.add_data_services(self._data)
-        add_standard_services(self._data, (servicer.SERVICE,))
-        gateway.add_control_services(self._control)
-        add_standard_services(self._control, (control_servicer.SERVICE, fleet_servicer.SERVICE))
+        data = faces(self._data, settings.transport, settings.limits, gateway.peer_streams)
+        gateway.add_data_services(data.guarded, data.standing)
+        add_standard_services(data.standing, (servicer.SERVICE,))
+        control = faces(self._control, "grpcio", settings.limits, gateway.peer_streams)
+        gateway.add_control_services(control.guarded, control.standing)
+        names = (control_servicer.SERVICE, fleet_servicer.SERVICE)
+        add_standard_services(control.standing, names)
         addresses = {
             "data": bind(
                 self._data, settings.host, settings.port, "--port", gateway.tls.server("data")

@@ -17,7 +17,8 @@ from headway.rng import SeedTree, fresh_root
 from headway.rpc.channels import Connect, open_channel
 from headway.rpc.decoding import Lenient
 from headway.rpc.interceptors import Caller, guard
-from headway.rpc.server import Health, add_standard_services, bind, make_server
+from headway.rpc.peers import PeerStreams
+from headway.rpc.server import Health, add_standard_services, bind, faces, make_server
 from headway.rpc.tls import ProcessTls
 from headway.runtimes.generative_settings import GenerativeSettings
 from headway.telemetry.http import HttpServer
@@ -78,6 +79,7 @@ class Worker:
         self._sessions = Sessions(settings, self._instance_id, self._device, clock)
         self._state = WorkerState(settings, self._instance_id, self._device)
         self._health = Health()
+        self._on_socket = server is None
         self._server = server or make_server(
             "grpcio",
             max_message_bytes=settings.max_batch_bytes,
@@ -174,8 +176,9 @@ class Worker:
         # Gateways show who they are in the session's greeting, not in the call's metadata.
         guard(servicer, SERVICE, ["Session"], lambda _metadata, _method: Caller("fleet", 0))
         worker_pb2_grpc.add_WorkerServiceServicer_to_server(servicer, Lenient(self._server))
-        self._health.add_to(self._server)
-        add_standard_services(self._server, [SERVICE])
+        standing = self._standing()
+        self._health.add_to(standing)
+        add_standard_services(standing, [SERVICE])
         bound = bind(
             self._server, settings.host, settings.port, "worker.port", self._tls.server("worker")
         )
@@ -189,6 +192,13 @@ class Worker:
         if settings.http_port is not None:
             bound = await self._http.start(settings.http_host, settings.http_port, self._tls.http())
             self.addresses["http"] = bound
+
+    def _standing(self) -> Any:
+        if not self._on_socket:
+            return self._server
+        limits = self._settings.limits
+        streams = PeerStreams(limits.max_streams_per_peer)
+        return faces(self._server, "grpcio", limits, streams).standing
 
     async def _load(self) -> None:
         models: list[HostedModel | HostedGenerator] = []
