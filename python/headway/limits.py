@@ -68,8 +68,8 @@ class ConnectionLimits(BaseModel):
         default=60,
         gt=0,
         le=86_400,
-        description="Time from a call's beginning to the end of its message, whatever its deadline. "
-        "A minute: 64 MiB at 10 Mbit/s. Streams such as InferMany may be silent for longer.",
+        description="Time from a call's beginning to the end of its message, whatever its "
+        "deadline. A minute: 64 MiB at 10 Mbit/s. Streams such as InferMany may be silent longer.",
     )
     write_buffer_bytes: int = Field(
         default=65_536,

@@ -1,6 +1,8 @@
 """What the runs found, each pinned."""
 
+import gc
 import logging
+from pathlib import Path
 from typing import Any
 
 import grpc
@@ -8,7 +10,9 @@ import pytest
 from tests.support.fleet import refusal, running_gateway, running_worker
 from tests.support.http2 import GET_STATE, INFER, INFER_MANY, http2
 
-from headway.v1 import fleet_pb2, fleet_pb2_grpc, types_pb2
+from headway.v1 import fleet_pb2, fleet_pb2_grpc, inference_pb2, types_pb2
+
+MIB = 1 << 20
 
 UNREADABLE = {
     "no message": b"\xff\xff\xff",
@@ -93,3 +97,28 @@ async def _refused(field: str, **changes: Any) -> None:
         told = refusal(caught.value)
         assert (told.reason, told.field) == ("INVALID_REQUEST", field)
         assert running.gateway.fleet.workers == {}
+
+
+async def test_requests_that_are_refused_are_not_kept() -> None:
+    """grpc.aio keeps an abort's frames in a cycle: 60 requests of 20 MB held 1.3 GB."""
+    async with running_gateway() as running, running_worker(running):
+        request = inference_pb2.InferRequest(
+            model="nothing", input=types_pb2.Input(text="x" * (16 * MIB))
+        )
+        gc.disable()  # gateways collect rarely
+        try:
+            before = 0
+            for number in range(30):
+                with pytest.raises(grpc.aio.AioRpcError):
+                    await running.inference.Infer(request, timeout=60)
+                if number == 9:
+                    before = _resident()
+            grown = _resident() - before
+        finally:
+            gc.enable()
+    # Twenty of 16 MiB.
+    assert grown < 128 * MIB, f"{grown / MIB:.0f} MiB"
+
+
+def _resident() -> int:
+    return int(Path("/proc/self/statm").read_text().split()[1]) * 4096

@@ -71,7 +71,9 @@ def repeated(size: int) -> bytes:
     return literal(b"x-bomb", b"v" * 3900, indexed=True) + b"\xbe" * (size // 3900)
 
 
-KINDS: Final = {each.__name__: each for each in (small, huge_value, huge_name, duplicates, repeated)}
+KINDS: Final = {
+    each.__name__: each for each in (small, huge_value, huge_name, duplicates, repeated)
+}
 
 
 @dataclass

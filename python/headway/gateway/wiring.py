@@ -169,9 +169,7 @@ class Gateway:
         everyone = OpenAuthenticator(Caller("fleet", 0))
         # Not with the callers' streams: who takes those all shall not keep workers out.
         heartbeats = PeerStreams(self.settings.limits.max_streams_per_peer)
-        guard(
-            fleet, fleet_servicer.SERVICE, fleet_servicer.METHODS, everyone, streams=heartbeats
-        )
+        guard(fleet, fleet_servicer.SERVICE, fleet_servicer.METHODS, everyone, streams=heartbeats)
         fleet_pb2_grpc.add_FleetServiceServicer_to_server(fleet, Lenient(server))
         self.health.add_to(standing or server)
 

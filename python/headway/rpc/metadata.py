@@ -36,10 +36,11 @@ class BoundedMetadata(aio.ServerInterceptor):  # type: ignore[misc]
 
 def _refusal(size: int, limit: int) -> Any:
     async def refuse(_requests: Any, context: Any) -> None:
-        await context.abort(
-            grpc.StatusCode.RESOURCE_EXHAUSTED,
+        # No abort: its exception would keep the call, and all of its metadata, for a while.
+        context.set_code(grpc.StatusCode.RESOURCE_EXHAUSTED)
+        context.set_details(
             f"received metadata size exceeds hard limit ({size} vs. {limit}); send less, or raise "
-            "limits.max_metadata_bytes",
+            "limits.max_metadata_bytes"
         )
 
     # Of many requests, so that none is waited for; on the wire all kinds of calls begin alike.

@@ -22,9 +22,7 @@ from headway.rpc.status import abort_arguments
 class Prompt:
     """A server to which services are added with a bound on the time of their messages."""
 
-    def __init__(
-        self, server: Any, seconds: float, *, standing: PeerStreams | None = None
-    ) -> None:
+    def __init__(self, server: Any, seconds: float, *, standing: PeerStreams | None = None) -> None:
         """Adds nothing yet.
 
         Args:
@@ -64,24 +62,31 @@ class Prompt:
         return handler._replace(request_streaming=True, unary_stream=None, stream_stream=behaviour)
 
 
+# What follows keeps neither request nor context in a frame that an abort leaves through: see
+# `interceptors._abort`.
+
+
 def _unary(behaviour: Any, seconds: float) -> Any:
     async def call(_requests: Any, context: Any) -> Any:
-        request = await _only_message(context, seconds)
-        return await behaviour(request, context)
+        del _requests
+        answering = behaviour(await _only_message(context, seconds), context)
+        del context
+        return await answering
 
     return call
 
 
 def _streaming(behaviour: Any, seconds: float) -> Any:
     async def call(_requests: Any, context: Any) -> AsyncIterator[Any]:
-        request = await _only_message(context, seconds)
-        async with contextlib.aclosing(behaviour(request, context)) as responses:
-            async for response in responses:
-                yield response
+        del _requests
+        answers = behaviour(await _only_message(context, seconds), context)
+        del context
+        async with contextlib.aclosing(answers):
+            async for answer in answers:
+                yield answer
 
     async def write(_requests: Any, context: Any) -> None:
-        request = await _only_message(context, seconds)
-        await behaviour(request, context)
+        await behaviour(await _only_message(context, seconds), context)
 
     return call if inspect.isasyncgenfunction(behaviour) else write
 

@@ -66,8 +66,8 @@ class RotatingIdentity:
             return
         why = self.problem or f"the certificate in {self._files.cert_file} was not renewed"
         raise CertificateExpired(
-            f"{self._files.name('cert')}: the certificate in force expired at {expires_at}, and its "
-            f"files hold no better one ({why}); renew them, and the next call takes them up"
+            f"{self._files.name('cert')}: the certificate in force expired at {expires_at}, and "
+            f"its files hold no better one ({why}); renew them, and the next call takes them up"
         )
 
     def seconds_left(self) -> float:

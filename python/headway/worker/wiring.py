@@ -144,20 +144,28 @@ class Worker:
 
     async def close(self) -> None:
         """Ends everything. Answers that are ready are sent first; work in hand is stopped."""
-        self._sessions.finish()
-        await self._server.stop(STOP_GRACE_SECONDS)
+        async with contextlib.AsyncExitStack() as last_first:
+            # Without addresses the port was another's, and so may the file be.
+            if self.addresses and self._settings.address_file is not None:
+                last_first.callback(
+                    remove_address_file, self._settings.address_file, self.addresses
+                )
+            last_first.callback(self._device_thread.shutdown, wait=False, cancel_futures=True)
+            for model in reversed(self._models):
+                last_first.push_async_callback(model.close)
+            last_first.push_async_callback(self._http.stop)
+            for membership in self._memberships:
+                last_first.push_async_callback(membership.close)
+            last_first.push_async_callback(self._leave)
+            # First, and whatever else fails: a server must not outlive its event loop.
+            last_first.push_async_callback(self._server.stop, STOP_GRACE_SECONDS)
+            self._sessions.finish()
+
+    async def _leave(self) -> None:
         for task in self._membership_tasks:
             task.cancel()
         await asyncio.gather(*self._membership_tasks, return_exceptions=True)
         await asyncio.gather(*(membership.leave() for membership in self._memberships))
-        await asyncio.gather(*(membership.close() for membership in self._memberships))
-        await self._http.stop()
-        for model in self._models:
-            await model.close()
-        self._device_thread.shutdown(wait=False, cancel_futures=True)
-        # Without addresses the port was another's, and so may the file be.
-        if self.addresses and self._settings.address_file is not None:
-            remove_address_file(self._settings.address_file, self.addresses)
 
     def _warn_of_exposure(self) -> None:
         settings = self._settings

@@ -5,7 +5,7 @@ import asyncio
 import grpc
 import pytest
 from tests.support.fleet import running_gateway, running_worker, text_request
-from tests.support.headers import KINDS, END_HEADERS, HEADERS, SETTINGS, flood, request_head
+from tests.support.headers import END_HEADERS, HEADERS, KINDS, SETTINGS, flood, request_head
 from tests.support.http2 import PREFACE, frame, raw
 
 from headway.v1 import inference_pb2
