@@ -5,6 +5,7 @@ and unknown enum values included.
 """
 
 import asyncio
+import os
 import threading
 from collections.abc import Coroutine, Iterator
 from typing import Any
@@ -95,7 +96,8 @@ def test_afterwards_the_fleet_serves_as_before(loop: Loop) -> None:
     loop.run(_served(loop.target))
 
 
-EXAMPLES = 40
+# For a longer run: HEADWAY_FUZZ_EXAMPLES=2000 pytest tests/fuzz/test_messages.py
+EXAMPLES = int(os.environ.get("HEADWAY_FUZZ_EXAMPLES", "40"))
 
 
 async def _served(fleet: Target) -> None:
