@@ -97,8 +97,8 @@ class Told:
 
     @property
     def refused(self) -> bool:
-        """True if the call was refused for its headers, or its connection ended."""
-        return self.status == "8" or self.closed or self.goodbye is not None
+        """True if the call was refused for its headers, or was reset, or its connection ended."""
+        return self.status == "8" or (self.over and not self.status) or self.goodbye is not None
 
     @property
     def over(self) -> bool:
