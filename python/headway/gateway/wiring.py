@@ -451,6 +451,7 @@ def _join(
 
     fleet.on_batches_lost = on_lost
     fleet.on_capacity = on_capacity
+    fleet.on_condition = streams.on_condition
     fleet.on_watch = dispatcher.give_up_overdue
     fleet.on_greeting = streams.on_greeting
     fleet.on_readiness = on_readiness
