@@ -61,6 +61,7 @@ class Fleet:
         self.on_batch_message: Callable[[WorkerSession, worker_pb2.SessionResponse], None]
         self.on_batches_lost: Callable[[WorkerSession], None]
         self.on_capacity: Callable[[int], None]
+        self.on_condition: Callable[[Replica], None] = lambda replica: None
         self.on_readiness: Callable[[Pool], None]
         self.on_greeting: Callable[[WorkerSession, Iterable[Replica], worker_pb2.Capacity], None]
         self.on_watch: Callable[[], None] = lambda: None
@@ -318,6 +319,7 @@ class Fleet:
         pool.num_ready += int(condition == READY) - int(replica.condition == READY)
         replica.condition = condition
         self._scheduler.set_replica_condition(now_ns, replica.handle, condition)
+        self.on_condition(replica)
         self.on_readiness(pool)
         self.on_capacity(pool.handle)
 
