@@ -184,7 +184,7 @@ impl Shedder {
     #[must_use]
     pub fn prospect(&self, standing: &Standing, outlook: &Outlook, terms: &Terms) -> Prospect {
         let batch_ns = if self.batch_ns > 0.0 { self.batch_ns } else { terms.quantum_ns }.max(1.0);
-        let (free_in_ns, chances, room) = self.chances(standing, batch_ns, outlook, terms);
+        let (free_in_ns, chances, room) = chances(standing, batch_ns, outlook, terms);
         let window_ns = (free_in_ns + (chances - 1.0) * batch_ns).max(0.0);
         let (requests, units) = standing.ahead;
         let queued_ns = terms.cost.of_many(requests, units, terms.quantum_ns, terms.max_requests);
@@ -202,23 +202,6 @@ impl Shedder {
             clear_ns: free_in_ns + work_ns / outlook.speed,
             room_ns,
         }
-    }
-
-    /// Time until a replica is free, batch boundaries until an arrival's last chance, and what
-    /// they are worth: one that needs a batch to be cut is worth less.
-    fn chances(
-        &self,
-        standing: &Standing,
-        batch_ns: f64,
-        outlook: &Outlook,
-        terms: &Terms,
-    ) -> (f64, f64, f64) {
-        let longest_ns = batch_ns.min(terms.quantum_ns);
-        let alone_ns = terms.cost.of(standing.units);
-        let until = |least_ns: f64| standing.slack_ns - terms.cost.margin * least_ns.max(alone_ns);
-        let (free_in_ns, chances) = boundaries(until(CUT_RATIO * longest_ns), batch_ns, outlook);
-        let (_, sure) = boundaries(until(longest_ns), batch_ns, outlook);
-        (free_in_ns, chances, sure + CUT_CHANCE * (chances - sure))
     }
 
     /// True if an arrival with these prospects should be refused.
@@ -261,6 +244,22 @@ impl Shedder {
         let fade = 1.0 + RELIEF_FADE * excess.min(0.0);
         self.relief = ((room - 1.0) * fade).clamp(0.0, MAX_RELIEF);
     }
+}
+
+/// Time until a replica is free, batch boundaries until an arrival's last chance, and what
+/// they are worth: one that needs a batch to be cut is worth less.
+fn chances(
+    standing: &Standing,
+    batch_ns: f64,
+    outlook: &Outlook,
+    terms: &Terms,
+) -> (f64, f64, f64) {
+    let longest_ns = batch_ns.min(terms.quantum_ns);
+    let alone_ns = terms.cost.of(standing.units);
+    let until = |least_ns: f64| standing.slack_ns - terms.cost.margin * least_ns.max(alone_ns);
+    let (free_in_ns, chances) = boundaries(until(CUT_RATIO * longest_ns), batch_ns, outlook);
+    let (_, sure) = boundaries(until(longest_ns), batch_ns, outlook);
+    (free_in_ns, chances, sure + CUT_CHANCE * (chances - sure))
 }
 
 /// Time until a replica is free, and batch boundaries on each of them within `until_ns`.

@@ -40,7 +40,9 @@ impl ValuePolicy {
             && self.shedder.refuses(&prospect, outlook.speed)
             && !self.floor_serves(item, prospect.room_ns);
         let is_canary = is_refused && self.shedder.spares(&prospect);
-        self.judged = Some((item.order, Judged { is_canary, ..prospect.judged }));
+        // Whom the scheduler admits against this verdict says nothing of the line: others left.
+        self.judged = (is_canary || !is_refused)
+            .then_some((item.order, Judged { is_canary, ..prospect.judged }));
         let arrival = Arrival {
             at_ns: now_ns,
             order,
