@@ -14,8 +14,9 @@ from grpc_status import rpc_status
 from headway.clock import Clock, SystemClock
 from headway.gateway.main import GatewayProcess
 from headway.gateway.reload import Load
+from headway.gateway.services import Gateway
 from headway.gateway.settings import GatewaySettings
-from headway.gateway.wiring import Gateway, wire
+from headway.gateway.wiring import wire
 from headway.rng import SeedTree
 from headway.v1 import control_pb2, control_pb2_grpc, inference_pb2, inference_pb2_grpc, types_pb2
 from headway.worker.settings import WorkerSettings
@@ -82,15 +83,19 @@ async def running_gateway(
     process = GatewayProcess(gateway)
     addresses = await process.start()
     options = [("grpc.max_send_message_length", -1), ("grpc.max_receive_message_length", -1)]
-    async with (
-        _channel(addresses["data"], credentials, options) as channel,
-        _channel(addresses["control"], credentials) as control,
-    ):
-        running = RunningGateway(gateway, process, addresses, channel, control)
-        try:
-            yield running
-        finally:
-            await process.stop()
+    try:
+        async with (
+            _channel(addresses["data"], credentials, options) as channel,
+            _channel(addresses["control"], credentials) as control,
+        ):
+            running = RunningGateway(gateway, process, addresses, channel, control)
+            try:
+                yield running
+            finally:
+                await process.stop()
+    finally:
+        # Where the test, or the stop itself, was cut short; repeating it changes nothing.
+        await process.stop()
 
 
 def _channel(
@@ -125,8 +130,8 @@ async def running_worker(
         }
     )
     worker = Worker(settings, clock=SystemClock(), seeds=SeedTree(1))
-    await worker.start()
     try:
+        await worker.start()
         if wait:
             for running in gateways:
                 await until_replica(running, f"{worker_id}/{model}/{version}")
