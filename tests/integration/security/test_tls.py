@@ -203,6 +203,17 @@ class TestRotation:
             while await peer_certificate(running.addresses[port], authority) == before:
                 pass
 
+    @pytest.mark.parametrize("port", ["worker", "http"])
+    async def test_a_workers_ports_show_it_too(self, authority: Authority, port: str) -> None:
+        async with running_gateway(insecure_no_auth=True) as running:
+            tls = authority.issue("worker", FLEET).settings(ports=["worker", "http"])
+            plain = running_worker(running, wait=False, tls=tls, http_port=0)
+            async with plain as worker:
+                before = await peer_certificate(worker.addresses[port], authority)
+                authority.issue("worker", FLEET)
+                while await peer_certificate(worker.addresses[port], authority) == before:
+                    pass
+
     async def test_open_connections_and_streams_live_through_a_renewal(
         self, authority: Authority
     ) -> None:
