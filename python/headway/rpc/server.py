@@ -106,13 +106,13 @@ def make_server(
         bounded = (BoundedMetadata(limits.max_metadata_bytes), *interceptors)
         return aio.server(interceptors=bounded, options=options)
     try:
-        import pygrpc_native.aio
+        from headway.rpc.native import NativeServer
     except ImportError as error:
         raise ConfigError(
             'gateway.transport is "native", but the package pygrpc-native is not installed; '
             'run pip install "headway[gateway]", or set gateway.transport = "grpcio"'
         ) from error
-    return pygrpc_native.aio.server(interceptors=interceptors, options=options)
+    return NativeServer(interceptors=interceptors, options=options)
 
 
 def bind(
