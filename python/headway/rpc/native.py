@@ -11,7 +11,7 @@ _FIRST_WAIT_NS = 1_000_000
 _LONGEST_WAIT_NS = 50_000_000
 
 
-class NativeServer(pygrpc_native.aio.Server):  # type: ignore[misc]
+class NativeServer(pygrpc_native.aio.Server):
     """pygrpc-native's server of asyncio, with another way to wait for a reader.
 
     The package's own blocks a thread of the event loop's executor until the reader makes room.
@@ -22,6 +22,7 @@ class NativeServer(pygrpc_native.aio.Server):  # type: ignore[misc]
 
     async def _send(self, call: Any, context: Any, response: Any) -> bool:
         front = self._front
+        assert front is not None
         data = self._encode(call, context, response)
         if data is None:
             return False

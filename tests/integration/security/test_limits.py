@@ -17,7 +17,7 @@ from tests.support.fleet import (
     until_executing,
     until_live,
 )
-from tests.support.http2 import INFER_MANY, http2, message
+from tests.support.http2 import INFER_MANY, PREFACE, frame, http2, message, raw
 from tests.support.writers import read_all, running_writer
 from tests.support.writers import request as output
 
@@ -58,6 +58,24 @@ class TestPings:
                 await SystemClock().sleep(100 * MS)
             assert (await client.call(LIST, message(b"")))["grpc-status"] == "0"
             assert not [event for event in client.seen if isinstance(event, GO_AWAY)]
+
+
+class TestKeepalive:
+    @pytest.mark.parametrize(
+        ("transport", "port"),
+        [("grpcio", "data"), ("native", "data"), ("grpcio", "control"), ("grpcio", "worker")],
+    )
+    async def test_a_peer_that_answers_no_ping_is_dropped(self, transport: str, port: str) -> None:
+        """As after a power cut: the connection is there, and nobody behind it."""
+        quick = {"keepalive_seconds": 0.2, "keepalive_timeout_seconds": 0.3}
+        async with running_gateway(transport=transport, limits=quick) as running:
+            async with running_worker(running, limits=quick) as worker:
+                address = {**running.addresses, "worker": worker.addresses["worker"]}[port]
+                async with raw(address) as (reader, writer):
+                    writer.write(PREFACE + frame(4, 0, 0, b"") + frame(4, 1, 0, b""))
+                    async with asyncio.timeout(30):
+                        while await reader.read(1 << 16):
+                            pass
 
 
 class TestConnections:
