@@ -285,6 +285,16 @@ class Fleet:
         self._closing.add(task)
         task.add_done_callback(self._closing.discard)
 
+    def on_free(self, session: WorkerSession, free_in_ns: int) -> None:
+        """A worker has room for who was turned away: it begins a batch sent now in so long (ns)."""
+        worker = self._by_session.get(session)
+        if worker is None:
+            return
+        now_ns = self._clock.now_ns()
+        for replica in worker.replicas.values():
+            self._scheduler.end_rest(now_ns, replica.handle, free_in_ns)
+            self.on_capacity(replica.pool.handle)
+
     def _judge(self, worker: Worker) -> None:
         """Sets the condition of each replica of a worker by all that is known of it."""
         now_ns = self._clock.now_ns()

@@ -74,7 +74,6 @@ class Worker:
         self._device = Device(
             clock,
             max_batches=settings.max_outstanding_batches + settings.max_queued_batches,
-            freed=lambda: self._sessions.tell_freed(),
         )
         self._sessions = Sessions(settings, self._instance_id, self._device, clock)
         self._state = WorkerState(settings, self._instance_id, self._device)

@@ -7,9 +7,9 @@ use crate::limiter::GradientLimiter;
 use crate::slab::MAX_SLOTS;
 use crate::tenants::{TenantTable, TenantTerms};
 
+use super::limits::{AdmissionSettings, Condition, ReplicaLimits};
 use super::pool::Pool;
 use super::replica::Replica;
-use super::types::{AdmissionSettings, Condition, ReplicaLimits};
 use super::{signed, Model, Scheduler};
 
 /// How far the shares of a split may add up beside 1.
@@ -106,7 +106,7 @@ impl Scheduler {
         let now_ns = self.advance(now_ns)?;
         let terms = check_terms(terms)?;
         let slot = self.tenant_slot(tenant)?;
-        self.tenants.set_terms(now_ns, slot, terms);
+        self.tenants.set_terms(now_ns, slot, &terms);
         Ok(())
     }
 
@@ -265,6 +265,26 @@ impl Scheduler {
                 replica.ramp_from_ns = is_busy.then_some(now_ns);
             }
             replica.condition = condition;
+        }
+        self.recount(slot);
+        Ok(())
+    }
+
+    /// A replica that rests after a busy answer may be given a batch, which it begins in
+    /// `free_in_ns`; out of range counts as 0. Nothing changes for one that does not rest.
+    ///
+    /// # Errors
+    /// An unknown replica or a bad instant.
+    pub fn end_rest(
+        &mut self,
+        now_ns: i64,
+        replica: i64,
+        free_in_ns: i64,
+    ) -> Result<(), CoreError> {
+        let now_ns = self.advance(now_ns)?;
+        let slot = self.replica_slot(replica)?;
+        if let Some(replica) = self.replicas.at_mut(slot) {
+            replica.end_rest(now_ns, free_in_ns.max(0));
         }
         self.recount(slot);
         Ok(())
