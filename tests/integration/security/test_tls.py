@@ -186,8 +186,9 @@ class TestFleetByCertificate:
             (address,) = [w.address for w in running.gateway.fleet.workers.values()]
             async with secure_channel(address, authority, shown) as channel:
                 call = worker_pb2_grpc.WorkerServiceStub(channel).Session()
-                await call.write(worker_pb2.SessionRequest(greeting=worker_pb2.GatewayGreeting()))
+                greeting = worker_pb2.SessionRequest(greeting=worker_pb2.GatewayGreeting())
                 with pytest.raises(grpc.aio.AioRpcError) as refused:
+                    await call.write(greeting)  # which may come after the refusal
                     await call.read()
         assert refused.value.code() is grpc.StatusCode.UNAUTHENTICATED
 
