@@ -12,7 +12,7 @@
 
 use super::engine::Device;
 use super::trace::Trace;
-use knapsack::{Knapsack, Offer};
+use knapsack::{relaxed, Knapsack, Offer};
 
 mod knapsack;
 
@@ -252,16 +252,15 @@ impl<'a> Search<'a> {
             prefix.push((run_ns, profit));
         }
         let top = self.top_profit(open);
-        self.candidates(now, prefix, top);
+        self.candidates(now, open, prefix, top);
         for at in 0..self.lengths.len() {
             let (most, steps) = self.lengths[at];
             if most <= self.best[now] {
                 break;
             }
             let rest = self.best[now + steps];
-            let (room_ns, floor) = (self.room_ns(steps), self.best[now] - rest);
-            let value =
-                self.knapsack.solve(open, room_ns, self.max_requests, now + steps, floor).min(top);
+            let room_ns = self.room_ns(steps);
+            let value = self.knapsack.solve(open, room_ns, self.max_requests, now + steps).min(top);
             if value + rest > self.best[now] {
                 self.best[now] = value + rest;
                 self.choice[now] = steps;
@@ -270,7 +269,7 @@ impl<'a> Search<'a> {
     }
 
     /// Lists the lengths of a batch that may beat doing nothing for a step, most promising first.
-    fn candidates(&mut self, now: usize, prefix: &[(f64, f64)], top: f64) {
+    fn candidates(&mut self, now: usize, open: &[Offer], prefix: &[(f64, f64)], top: f64) {
         self.lengths.clear();
         let all = prefix.last().map_or(0.0, |sum| sum.1);
         let mut pointer = 0;
@@ -283,9 +282,12 @@ impl<'a> Search<'a> {
                 pointer += 1;
             }
             let most = prefix.get(pointer).map_or(all, |next| next.1).min(top);
-            let bound = most + self.best[now + steps];
-            if bound > self.best[now] {
-                self.lengths.push((bound, steps));
+            let rest = self.best[now + steps];
+            if most + rest > self.best[now] {
+                let bound = relaxed(open, room_ns, now + steps).min(top) + rest;
+                if bound > self.best[now] {
+                    self.lengths.push((bound, steps));
+                }
             } else if pointer == prefix.len() {
                 break;
             }
@@ -316,7 +318,7 @@ impl<'a> Search<'a> {
             let mut open: Vec<Offer> = self.available(&arc, prices);
             open.sort_by(|a, b| b.density.total_cmp(&a.density));
             let (room_ns, end) = (self.room_ns(arc.steps), arc.from + arc.steps);
-            self.knapsack.solve(&open, room_ns, self.max_requests, end, 0.0);
+            self.knapsack.solve(&open, room_ns, self.max_requests, end);
             for job in self.knapsack.members() {
                 used[job] += 1.0;
             }
