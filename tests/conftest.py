@@ -1,8 +1,12 @@
 """What every test may ask for."""
 
+import asyncio
+import functools
+import inspect
 import uuid
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 from tests.support.postgresql import PostgresServer, create_database, shared_server
@@ -51,3 +55,25 @@ def store_url(request: pytest.FixtureRequest) -> str:
 def own_state_home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """What a process keeps by default, it keeps for one test only."""
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
+
+
+# Before pytest's own timeout: that one breaks the event loop off, and the servers that grpc.aio
+# still runs in it then write into memory that is another's (a segmentation fault, later).
+_LONGEST_S = 100
+
+
+def pytest_itemcollected(item: pytest.Item) -> None:
+    """Has coroutine tests end in time by themselves, with everything that they clean up."""
+    if isinstance(item, pytest.Function) and inspect.iscoroutinefunction(item.obj):
+        longest = item.get_closest_marker("timeout")
+        seconds = longest.args[0] - 20 if longest is not None else _LONGEST_S
+        item.obj = _in_time(item.obj, seconds)
+
+
+def _in_time(test: Any, seconds: float) -> Any:
+    @functools.wraps(test)
+    async def timed(*arguments: Any, **named: Any) -> None:
+        async with asyncio.timeout(seconds):
+            await test(*arguments, **named)
+
+    return timed

@@ -559,6 +559,13 @@ class Scheduler:
     def set_replica_condition(
         self, now_ns: int, replica: int, condition: ReplicaCondition
     ) -> None: ...
+    def end_rest(self, now_ns: int, replica: int, free_in_ns: int) -> None:
+        """A replica that rests after a busy answer may be given a batch before its rest is over.
+
+        The batch begins in `free_in_ns`; below 0 counts as 0. Nothing changes for a replica that
+        does not rest.
+        """
+
     def remove_replica(self, now_ns: int, replica: int) -> list[int]:
         """Removes a replica; returns the ids of batches still on it.
 

@@ -22,6 +22,7 @@ HeadwayError
 │   ├── FailedPrecondition           FAILED_PRECONDITION   not in this state (control calls)
 │   └── StoreUnavailable             STORE_UNAVAILABLE     the control store is away (control calls)
 ├── ConfigError                      bad configuration; the process ends with exit code 64
+│   └── CertificateExpired           ran out while the process ran, and its files hold no better one
 ├── RuntimeFailure                   a model runtime failed
 ├── RuntimeInputError                an input that the runtime does not take
 └── StartupError                     could not start (a taken port, a missing model)
@@ -178,6 +179,10 @@ class StoreUnavailable(RequestError):
 
 class ConfigError(HeadwayError):
     """Bad configuration."""
+
+
+class CertificateExpired(ConfigError):
+    """The certificate to show ran out, and its files hold no better one; nothing was sent."""
 
 
 class RuntimeFailure(HeadwayError):

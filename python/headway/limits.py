@@ -64,6 +64,13 @@ class ConnectionLimits(BaseModel):
         description="Largest header block of one call. Sixteen KiB: an API key, a trace context "
         "and a proxy's additions are 1 KiB.",
     )
+    max_message_seconds: float = Field(
+        default=60,
+        gt=0,
+        le=86_400,
+        description="Time from a call's beginning to the end of its message, whatever its "
+        "deadline. A minute: 64 MiB at 10 Mbit/s. Streams such as InferMany may be silent longer.",
+    )
     write_buffer_bytes: int = Field(
         default=65_536,
         ge=1024,
@@ -87,6 +94,7 @@ NATIVE_LACKS = frozenset(
         "max_connection_age_seconds",
         "max_connection_age_grace_seconds",
         "min_ping_interval_seconds",
+        "max_message_seconds",
         "write_buffer_bytes",
         "max_streams_per_peer",
     }

@@ -246,3 +246,28 @@ impl Alone {
         true
     }
 }
+
+/// Found by the fuzzer: the aim shrank for ever, and the gateway with it stood still.
+#[test]
+fn a_device_that_costs_nothing_or_has_no_end_ends_the_choice_all_the_same() {
+    let limits = Limits { requests: 8, rows: 8, units: 8 };
+    let late = Candidate {
+        slack_ns: -1.0,
+        units: 4,
+        rows: 1,
+        max_companions: 8,
+        is_owed: false,
+        handle: 0,
+    };
+    let oversized = Candidate { slack_ns: 1e9, units: 9, ..late };
+    for (fixed_ns, unit_ns) in [(0.0, 0.0), (0.0, 5e-324), (f64::MAX, f64::MAX)] {
+        let affine = Affine { fixed_ns, unit_ns };
+        let cost = BatchCost::new(&affine, &affine);
+        for quantum_ns in [0.0, 58e6, f64::MAX, f64::INFINITY] {
+            let terms = Terms { cost: &cost, quantum_ns, least_ratio: 1.0, limits };
+            let mut taken = Vec::new();
+            assert_eq!(choose(&[late], &terms, &mut taken), None);
+            assert_eq!(choose(&[oversized], &terms, &mut taken), None);
+        }
+    }
+}

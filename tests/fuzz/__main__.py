@@ -34,6 +34,8 @@ async def attack(transport: str, minutes: float, seed: int) -> None:
                 await fleet.check()
             if count == 200:
                 settled = resident_bytes()
+            if count % 1000 == 0:
+                print(f"{transport}: {count} attacks, {resident_bytes() / MIB:.0f} MiB", flush=True)
         await fleet.check()
         grown = f"{(resident_bytes() - settled) / MIB:+.1f} MiB since the 200th" if settled else "-"
     print(f"{transport}, seed {seed}: {count} attacks, every check passed; memory {grown}")

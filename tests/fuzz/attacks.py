@@ -3,13 +3,15 @@
 import asyncio
 import contextlib
 from collections.abc import Awaitable, Callable
-from typing import Final
+from typing import Any, Final
 
 import h2.exceptions
 import h2.settings
+from grpc_channelz.v1 import channelz_pb2
+from grpc_health.v1 import health_pb2
+from grpc_reflection.v1alpha import reflection_pb2
+from tests.support.headers import KINDS, flood
 from tests.support.http2 import (
-    GET_STATE,
-    HEALTH,
     INFER,
     INFER_MANY,
     PREFACE,
@@ -22,15 +24,29 @@ from tests.support.http2 import (
 )
 
 from headway._core import Rng
-from headway.v1 import inference_pb2, types_pb2
+from headway.v1 import control_pb2, fleet_pb2, inference_pb2, types_pb2, worker_pb2
 
-REFLECTION = "/grpc.reflection.v1alpha.ServerReflection/ServerReflectionInfo"
 SESSION = "/headway.v1.WorkerService/Session"
 REGISTER = "/headway.v1.FleetService/Register"
-HEARTBEAT = "/headway.v1.FleetService/Heartbeat"
-WATCH_STATE = "/headway.v1.ControlService/WatchState"
-PATHS: Final = (INFER, INFER_MANY, HEALTH, REFLECTION, SESSION, REGISTER, HEARTBEAT, GET_STATE,
-                WATCH_STATE, "/", "/x", "/headway.v1.InferenceService/Nothing")  # fmt: skip
+SERVICES: Final = (
+    *inference_pb2.DESCRIPTOR.services_by_name.values(),
+    *control_pb2.DESCRIPTOR.services_by_name.values(),
+    *fleet_pb2.DESCRIPTOR.services_by_name.values(),
+    *worker_pb2.DESCRIPTOR.services_by_name.values(),
+    *health_pb2.DESCRIPTOR.services_by_name.values(),
+    *reflection_pb2.DESCRIPTOR.services_by_name.values(),
+    *channelz_pb2.DESCRIPTOR.services_by_name.values(),
+)
+METHODS: Final = tuple(
+    f"/{service.full_name}/{method.name}" for service in SERVICES for method in service.methods
+)
+# These last as long as the caller wants.
+STANDING: Final = ("/headway.v1.ControlService/WatchState", "/grpc.health.v1.Health/Watch")
+# Every method of every service, asked for on every port: where it is not, it is not implemented.
+PATHS: Final = (*METHODS, "/", "/x", "/headway.v1.InferenceService/Nothing")
+DEADLINES: Final = (
+    "0n", "0S", "-1S", "-99999999H", "99999999H", "999999999999H", "1", "S", "1.5S", "nanS", "",
+)  # fmt: skip
 MIB = 1 << 20
 PATIENCE_S: Final = 10
 # grpc.aio leaves a call that ends before its message open: until its deadline, or its connection's
@@ -46,9 +62,15 @@ def request_bytes(text: str = "the tide turns") -> bytes:
     return message(made.SerializeToString())
 
 
-def pick(rng: Rng, *values: object) -> object:
+def pick(rng: Rng, *values: Any) -> Any:
     """One of some values."""
     return values[rng.below(len(values))]
+
+
+def call_of(rng: Rng) -> tuple[str, bytes]:
+    """A path and a body that may suit it: mostly Infer, else any method with an empty message."""
+    path = pick(rng, INFER, *METHODS)
+    return path, request_bytes() if path == INFER else message(b"")
 
 
 def noise(rng: Rng, length: int) -> bytes:
@@ -86,9 +108,10 @@ async def lying_lengths(address: str, rng: Rng) -> None:
 async def wrong_content_type(address: str, rng: Rng) -> None:
     """What is no gRPC by its own words."""
     for kind in ("text/html", "application/json", "", "application/grpc+json", "x" * 200):
+        path, body = call_of(rng)
         async with http2(address) as client:
-            stream = client.begin(INFER, content_type=kind)
-            client.h2.send_data(stream, request_bytes(), end_stream=True)
+            stream = client.begin(path, SHORT, content_type=kind)
+            client.h2.send_data(stream, body, end_stream=True)
             await client.flush()
             await _ends(client, stream)
 
@@ -106,11 +129,16 @@ async def wrong_methods(address: str, rng: Rng) -> None:
 async def odd_deadlines(address: str, rng: Rng) -> None:
     """Zero, negative, years, and no number at all."""
     async with http2(address) as client:
-        for value in ("0n", "0S", "-1S", "99999999H", "999999999999H", "1", "S", "1.5S", "nanS"):
-            stream = client.begin(INFER, ("grpc-timeout", value))
-            client.h2.send_data(stream, request_bytes(), end_stream=True)
+        for value in DEADLINES:
+            path, body = call_of(rng)
+            stream = client.begin(path, ("grpc-timeout", value))
+            client.h2.send_data(stream, body, end_stream=True)
             await client.flush()
-            await _ends(client, stream)
+            if path in STANDING:
+                client.h2.reset_stream(stream, 8)
+                await client.flush()
+            else:
+                await _ends(client, stream)
 
 
 async def invalid_text(address: str, rng: Rng) -> None:
@@ -126,6 +154,17 @@ async def invalid_text(address: str, rng: Rng) -> None:
 
 
 async def header_flood(address: str, rng: Rng) -> None:
+    """Headers beyond the bound: small, huge, repeated, with and without an end."""
+    kind, size = pick(rng, *KINDS.values()), pick(rng, 20_000, 200_000, MIB)
+    acknowledge, ends = rng.below(2) == 0, rng.below(3) > 0
+    patience_s = PATIENCE_S if ends else 0.2
+    told = await flood(
+        address, kind(size), acknowledge=acknowledge, ends=ends, patience_s=patience_s
+    )
+    assert told.refused or not ends, f"{kind.__name__} of {size}: {told}"
+
+
+async def endless_headers(address: str, rng: Rng) -> None:
     """Headers without end, in continuation frames."""
     async with raw(address) as (reader, writer):
         writer.write(PREFACE + frame(4, 0, 0, b""))
@@ -141,10 +180,11 @@ async def header_flood(address: str, rng: Rng) -> None:
 async def rapid_resets(address: str, rng: Rng) -> None:
     """Calls that are reset as soon as they are made (CVE-2023-44487)."""
     async with http2(address) as client:
+        path, body = call_of(rng)
         for number in range(400):
             try:
-                stream = client.begin(INFER)
-                client.h2.send_data(stream, request_bytes(), end_stream=True)
+                stream = client.begin(path)
+                client.h2.send_data(stream, body, end_stream=True)
                 client.h2.reset_stream(stream, 8)
             except h2.exceptions.ProtocolError:
                 break
@@ -195,11 +235,11 @@ async def half_open(address: str, rng: Rng) -> None:
             writer.write(good[:cut])
             await writer.drain()
     async with http2(address) as client:
-        stream = client.begin(INFER)
+        stream = client.begin(pick(rng, INFER, *METHODS))
         client.h2.send_data(stream, request_bytes()[:7])
         await client.flush()
     async with http2(address) as client:
-        client.begin(INFER_MANY)
+        client.begin(pick(rng, INFER_MANY, *METHODS))
         await client.flush()
         client.writer.transport.abort()  # a reset, not an end
 
@@ -207,8 +247,8 @@ async def half_open(address: str, rng: Rng) -> None:
 async def slow_writer(address: str, rng: Rng) -> None:
     """A request in pieces of a byte."""
     async with http2(address) as client:
-        stream = client.begin(INFER)
-        body = request_bytes()
+        path, body = call_of(rng)
+        stream = client.begin(path, ("grpc-timeout", "2S"))
         for at in range(len(body)):
             client.h2.send_data(stream, body[at : at + 1], end_stream=at == len(body) - 1)
             await client.flush()
@@ -217,11 +257,12 @@ async def slow_writer(address: str, rng: Rng) -> None:
 
 async def slow_reader(address: str, rng: Rng) -> None:
     """Many requests, and a window in which no answer fits."""
+    path, body = call_of(rng)
     async with http2(address, {h2.settings.SettingCodes.INITIAL_WINDOW_SIZE: 0}) as client:
         with contextlib.suppress(h2.exceptions.ProtocolError):
             for _ in range(100):
-                stream = client.begin(INFER)
-                client.h2.send_data(stream, request_bytes(), end_stream=True)
+                stream = client.begin(path)
+                client.h2.send_data(stream, body, end_stream=True)
         await client.flush()
 
 
@@ -271,7 +312,7 @@ ATTACKS: Final[dict[str, Attack]] = {
     attack.__name__: attack
     for attack in (
         malformed_protobuf, lying_lengths, wrong_content_type, wrong_methods, odd_deadlines,
-        invalid_text, header_flood, rapid_resets, settings_and_ping_flood, random_frames,
-        no_http2, half_open, slow_writer, slow_reader, stream_flood, large_and_empty,
+        invalid_text, header_flood, endless_headers, rapid_resets, settings_and_ping_flood,
+        random_frames, no_http2, half_open, slow_writer, slow_reader, stream_flood, large_and_empty,
     )
 }  # fmt: skip

@@ -12,6 +12,7 @@ import grpc
 from grpc_health.v1 import health_pb2, health_pb2_grpc
 from tests.support.fleet import RunningGateway, running_gateway, running_worker, text_request
 
+from headway.v1 import control_pb2
 from headway.worker.wiring import Worker
 
 PATIENCE_S = 20
@@ -56,11 +57,21 @@ class Target:
                     health_pb2.HealthCheckRequest(), timeout=PATIENCE_S
                 )
                 assert answer.status == health_pb2.HealthCheckResponse.SERVING, address
-        answer = await self.running.inference.Infer(text_request(), timeout=PATIENCE_S)
+        try:
+            answer = await self.running.inference.Infer(text_request(), timeout=PATIENCE_S)
+        except grpc.aio.AioRpcError as error:
+            raise AssertionError(
+                f"{error.code()} {error.details()}; {await self._state()}"
+            ) from error
         assert answer.replica == "w1"
         async with asyncio.timeout(PATIENCE_S):
             while self._left():
                 await self.running.health.Check(health_pb2.HealthCheckRequest(), timeout=PATIENCE_S)
+
+    async def _state(self) -> str:
+        """What there is to look at when a request is not served."""
+        state = await self.running.control.GetState(control_pb2.GetStateRequest(), timeout=5)
+        return f"left: {self._left()}; {state}"
 
     def _left(self) -> dict[str, int]:
         """What is still counted, by name; empty when all is as before."""
@@ -78,7 +89,9 @@ class Target:
 async def target(transport: str = "grpcio", **changes: Any) -> AsyncIterator[Target]:
     """A fleet to attack."""
     limits = {} if transport == "native" else {"limits": LIMITS}
-    async with running_gateway(transport=transport, **limits, **changes) as running:
+    # Attackers and attacked share a process: its pauses shall not count as a worker's death.
+    settings = {"lease_seconds": 60, **limits, **changes}
+    async with running_gateway(transport=transport, **settings) as running:
         async with running_worker(running) as worker:
             yield Target(running, worker, transport)
 

@@ -5,6 +5,7 @@ and unknown enum values included.
 """
 
 import asyncio
+import os
 import threading
 from collections.abc import Coroutine, Iterator
 from typing import Any
@@ -30,10 +31,14 @@ SERVICES = {
     "worker": worker_pb2.DESCRIPTOR.services_by_name["WorkerService"],
 }
 METHODS = [
-    pytest.param(port, method, id=method.full_name.removeprefix("headway.v1."))
+    pytest.param(
+        port, method, transport, id=f"{method.full_name.removeprefix('headway.v1.')}-{transport}"
+    )
+    for transport in ("grpcio", "native")
     for port, service in SERVICES.items()
     for method in service.methods
-    if method.name not in LEFT_OUT
+    # The other ports are grpcio's with either.
+    if method.name not in LEFT_OUT and (transport == "grpcio" or port == "data")
 ]
 CALL_S = 0.5
 # grpc.aio's client, where the server had ended the stream before the next message was written.
@@ -43,31 +48,38 @@ WRITTEN_TOO_LATE = "Internal error from Core"
 class Loop:
     """A fleet in a thread of its own, since hypothesis calls without an event loop."""
 
-    def __init__(self) -> None:
+    def __init__(self, transport: str) -> None:
         self._loop = asyncio.new_event_loop()
         self._thread = threading.Thread(target=self._loop.run_forever, daemon=True)
         self._thread.start()
-        self._fleet = target()
+        self._fleet = target(transport)
         self.target: Target = self.run(self._fleet.__aenter__())
 
     def run(self, work: Coroutine[Any, Any, Any]) -> Any:
         return asyncio.run_coroutine_threadsafe(work, self._loop).result(60)
 
     def close(self) -> None:
-        self.run(self._fleet.__aexit__(None, None, None))
-        self._loop.call_soon_threadsafe(self._loop.stop)
-        self._thread.join()
+        try:
+            self.run(self._fleet.__aexit__(None, None, None))
+        finally:
+            self._loop.call_soon_threadsafe(self._loop.stop)
+            self._thread.join()
+            self._loop.close()
 
 
 @pytest.fixture(scope="module")
-def loop() -> Iterator[Loop]:
-    made = Loop()
+def loops() -> Iterator[dict[str, Loop]]:
+    made = {transport: Loop(transport) for transport in ("grpcio", "native")}
     yield made
-    made.close()
+    for each in made.values():
+        each.close()
 
 
-@pytest.mark.parametrize(("port", "method"), METHODS)
-def test_every_call_ends_with_a_reason(port: str, method: MethodDescriptor, loop: Loop) -> None:
+@pytest.mark.parametrize(("port", "method", "transport"), METHODS)
+def test_every_call_ends_with_a_reason(
+    port: str, method: MethodDescriptor, transport: str, loops: dict[str, Loop]
+) -> None:
+    loop = loops[transport]
     drawn = messages(method.input_type)
     many = st.lists(drawn, min_size=1, max_size=3 if method.client_streaming else 1)
 
@@ -90,12 +102,15 @@ def test_every_call_ends_with_a_reason(port: str, method: MethodDescriptor, loop
     attack()
 
 
-def test_afterwards_the_fleet_serves_as_before(loop: Loop) -> None:
+@pytest.mark.parametrize("transport", ["grpcio", "native"])
+def test_afterwards_the_fleet_serves_as_before(transport: str, loops: dict[str, Loop]) -> None:
+    loop = loops[transport]
     assert loop.target.worker.addresses["worker"]
     loop.run(_served(loop.target))
 
 
-EXAMPLES = 40
+# For a longer run: HEADWAY_FUZZ_EXAMPLES=2000 pytest tests/fuzz/test_messages.py
+EXAMPLES = int(os.environ.get("HEADWAY_FUZZ_EXAMPLES", "40"))
 
 
 async def _served(fleet: Target) -> None:

@@ -82,15 +82,19 @@ async def running_gateway(
     process = GatewayProcess(gateway)
     addresses = await process.start()
     options = [("grpc.max_send_message_length", -1), ("grpc.max_receive_message_length", -1)]
-    async with (
-        _channel(addresses["data"], credentials, options) as channel,
-        _channel(addresses["control"], credentials) as control,
-    ):
-        running = RunningGateway(gateway, process, addresses, channel, control)
-        try:
-            yield running
-        finally:
-            await process.stop()
+    try:
+        async with (
+            _channel(addresses["data"], credentials, options) as channel,
+            _channel(addresses["control"], credentials) as control,
+        ):
+            running = RunningGateway(gateway, process, addresses, channel, control)
+            try:
+                yield running
+            finally:
+                await process.stop()
+    finally:
+        # Where the test, or the stop itself, was cut short; repeating it changes nothing.
+        await process.stop()
 
 
 def _channel(
@@ -125,8 +129,8 @@ async def running_worker(
         }
     )
     worker = Worker(settings, clock=SystemClock(), seeds=SeedTree(1))
-    await worker.start()
     try:
+        await worker.start()
         if wait:
             for running in gateways:
                 await until_replica(running, f"{worker_id}/{model}/{version}")

@@ -4,7 +4,7 @@ import itertools
 from collections.abc import AsyncGenerator, Sequence
 from dataclasses import dataclass, field
 from types import TracebackType
-from typing import Self
+from typing import Any, Self
 
 from grpc import aio
 
@@ -13,8 +13,10 @@ from headway.client.retry import NO_RETRY, RetryPolicy, with_retries
 from headway.client.stream import events
 from headway.client.tls import ClientTls, channel_tls
 from headway.clock import Clock, SystemClock
+from headway.errors import ConfigError
 from headway.rng import SeedTree, fresh_root
-from headway.rpc.channels import MIB, open_channel
+from headway.rpc.channels import MIB
+from headway.rpc.renewal import Held, RenewedChannel
 from headway.v1 import inference_pb2, types_pb2
 
 DEFAULT_MESSAGE_BYTES = 64 * MIB
@@ -39,11 +41,40 @@ class Credentials:
         return (("authorization", f"Bearer {self.api_key}"),) if self.api_key else ()
 
 
+@dataclass(frozen=True, slots=True)
+class _Calls:
+    """The methods of InferenceService on one channel."""
+
+    infer: Any
+    infer_stream: Any
+    list_models: Any
+
+
+def _calls(channel: aio.Channel) -> _Calls:
+    return _Calls(
+        infer=channel.unary_unary(
+            SERVICE + "Infer",
+            request_serializer=inference_pb2.InferRequest.SerializeToString,
+            response_deserializer=inference_pb2.InferResponse.FromString,
+        ),
+        infer_stream=channel.unary_stream(
+            SERVICE + "InferStream",
+            request_serializer=inference_pb2.InferStreamRequest.SerializeToString,
+            response_deserializer=inference_pb2.InferStreamResponse.FromString,
+        ),
+        list_models=channel.unary_unary(
+            SERVICE + "ListModels",
+            request_serializer=inference_pb2.ListModelsRequest.SerializeToString,
+            response_deserializer=inference_pb2.ListModelsResponse.FromString,
+        ),
+    )
+
+
 class Client:
     """Calls one gateway.
 
     Calls may run concurrently; they take turns over the channels. It is bound to the event loop
-    in which it is first used.
+    in which it is first used. Renewed certificates are shown by the calls that begin after.
     """
 
     def __init__(
@@ -78,32 +109,15 @@ class Client:
         self._metadata = Credentials(api_key).metadata
         secured = channel_tls(tls)
         self._channels = [
-            open_channel(address, secured, max_message_bytes=max_message_bytes)
+            RenewedChannel(address, secured, _calls, max_message_bytes=max_message_bytes)
             for _ in range(num_channels)
         ]
-        infer = [
-            channel.unary_unary(
-                SERVICE + "Infer",
-                request_serializer=inference_pb2.InferRequest.SerializeToString,
-                response_deserializer=inference_pb2.InferResponse.FromString,
-            )
-            for channel in self._channels
-        ]
-        self._next_infer = itertools.cycle(infer)
-        stream = [
-            channel.unary_stream(
-                SERVICE + "InferStream",
-                request_serializer=inference_pb2.InferStreamRequest.SerializeToString,
-                response_deserializer=inference_pb2.InferStreamResponse.FromString,
-            )
-            for channel in self._channels
-        ]
-        self._next_stream = itertools.cycle(stream)
-        self._list_models = self._channels[0].unary_unary(
-            SERVICE + "ListModels",
-            request_serializer=inference_pb2.ListModelsRequest.SerializeToString,
-            response_deserializer=inference_pb2.ListModelsResponse.FromString,
-        )
+        self._turns = itertools.cycle(self._channels)
+
+    @property
+    def certificate_problem(self) -> ConfigError | None:
+        """Why the files of `tls` as they are now are not used; None if they are."""
+        return self._channels[0].problem
 
     async def infer(
         self, request: inference_pb2.InferRequest, *, timeout_s: float | None = None
@@ -118,16 +132,19 @@ class Client:
           RequestError: the gateway refused or failed it; the class says why.
           GatewayUnreachable: nobody answered.
           UnexpectedStatus: the answer was of no known kind.
+          CertificateExpired: the certificate to show ran out, and its files hold no better one.
         """
 
         async def once(timeout_s: float | None) -> inference_pb2.InferResponse:
-            call = next(self._next_infer)
+            held = self._take()
             try:
-                response: inference_pb2.InferResponse = await call(
+                response: inference_pb2.InferResponse = await held.calls.infer(
                     request, timeout=timeout_s, metadata=self._metadata
                 )
             except aio.AioRpcError as error:
-                raise from_call(error, self.address) from error
+                raise from_call(error, self.address, self.certificate_problem) from error
+            finally:
+                held.release()
             return response
 
         if self._rng is None:
@@ -139,31 +156,49 @@ class Client:
     ) -> AsyncGenerator[inference_pb2.InferStreamResponse]:
         """One answer in parts; the last event is `final`. Raises as `infer` does.
 
-        What is not taken holds the writer back; closing the generator cancels the call.
+        It begins when the first event is asked for. What is not taken holds the writer back;
+        closing the generator cancels the call.
         """
-        call = next(self._next_stream)(
-            inference_pb2.InferStreamRequest(request=request),
-            timeout=timeout_s,
-            metadata=self._metadata,
-        )
-        return events(call, self.address)
+        return self._events(request, timeout_s)
 
     async def list_models(
         self, *, timeout_s: float | None = None
     ) -> Sequence[inference_pb2.ServedModel]:
         """The models that are served, by name. Raises as `infer` does."""
+        held = self._take()
         try:
-            response: inference_pb2.ListModelsResponse = await self._list_models(
+            response: inference_pb2.ListModelsResponse = await held.calls.list_models(
                 inference_pb2.ListModelsRequest(), timeout=timeout_s, metadata=self._metadata
             )
         except aio.AioRpcError as error:
-            raise from_call(error, self.address) from error
+            raise from_call(error, self.address, self.certificate_problem) from error
+        finally:
+            held.release()
         return response.models
 
     async def close(self) -> None:
         """Closes the connections; calls in flight are cancelled."""
         for channel in self._channels:
-            await channel.close(None)
+            await channel.close()
+
+    async def _events(
+        self, request: inference_pb2.InferRequest, timeout_s: float | None
+    ) -> AsyncGenerator[inference_pb2.InferStreamResponse]:
+        held = self._take()
+        call = held.calls.infer_stream(
+            inference_pb2.InferStreamRequest(request=request),
+            timeout=timeout_s,
+            metadata=self._metadata,
+        )
+        try:
+            async for event in events(call, self.address, self.certificate_problem):
+                yield event
+        finally:
+            call.cancel()
+            held.release()
+
+    def _take(self) -> Held[_Calls]:
+        return next(self._turns).take()
 
     async def __aenter__(self) -> Self:
         return self

@@ -12,9 +12,10 @@ from headway.client.retry import NO_RETRY, RetryPolicy, with_retries
 from headway.client.rollouts import RolloutCalls
 from headway.client.tls import ClientTls, channel_tls
 from headway.clock import Clock, SystemClock
+from headway.errors import ConfigError
 from headway.rng import SeedTree, fresh_root
-from headway.rpc.channels import open_channel
 from headway.rpc.convert import NS_PER_S, duration_from_ns
+from headway.rpc.renewal import RenewedChannel
 from headway.v1 import control_pb2, control_pb2_grpc
 
 Answer = TypeVar("Answer")
@@ -28,7 +29,8 @@ class ControlClient(RolloutCalls):
 
     Bound to the event loop in which it is first used. Every method raises the errors of
     `headway.errors` as the gateway sent them, or GatewayUnreachable. Calls that may be repeated
-    without harm are retried as the gateway asks; those that make something are not.
+    without harm are retried as the gateway asks; those that make something are not. Renewed
+    certificates are shown by the calls that begin after.
     """
 
     def __init__(
@@ -60,8 +62,14 @@ class ControlClient(RolloutCalls):
         self._retry = retry or RetryPolicy()
         self._clock = clock or SystemClock()
         self._rng = SeedTree(fresh_root()).stream("control client")
-        self._channel = open_channel(address, channel_tls(tls))
-        self._stub: Any = control_pb2_grpc.ControlServiceStub(self._channel)
+        self._channel: RenewedChannel[Any] = RenewedChannel(
+            address, channel_tls(tls), control_pb2_grpc.ControlServiceStub
+        )
+
+    @property
+    def certificate_problem(self) -> ConfigError | None:
+        """Why the files of `tls` as they are now are not used; None if they are."""
+        return self._channel.problem
 
     # -- state
 
@@ -77,14 +85,16 @@ class ControlClient(RolloutCalls):
     ) -> AsyncGenerator[control_pb2.WatchStateResponse, None]:
         """The whole state, then its changes. Ends with an error when the connection is lost."""
         request = control_pb2.WatchStateRequest(interval=_duration(interval_s))
-        call = self._stub.WatchState(request, metadata=self._metadata)
+        held = self._channel.take()
+        call = held.calls.WatchState(request, metadata=self._metadata)
         try:
             async for change in call:
                 yield change
         except aio.AioRpcError as error:
-            raise from_call(error, self.address) from error
+            raise from_call(error, self.address, self.certificate_problem) from error
         finally:
             call.cancel()
+            held.release()
 
     # -- replicas and traffic
 
@@ -258,7 +268,7 @@ class ControlClient(RolloutCalls):
 
     async def close(self) -> None:
         """Closes the connection; calls in flight are cancelled."""
-        await self._channel.close(None)
+        await self._channel.close()
 
     async def __aenter__(self) -> Self:
         return self
@@ -275,12 +285,15 @@ class ControlClient(RolloutCalls):
         self, method: str, _kind: type[Answer], request: Any, *, again: bool = True
     ) -> Answer:
         async def once(timeout_s: float | None) -> Answer:
-            call = getattr(self._stub, method)
+            held = self._channel.take()
+            call = getattr(held.calls, method)
             try:
                 answer: Answer = await call(request, timeout=timeout_s, metadata=self._metadata)
                 return answer
             except aio.AioRpcError as error:
-                raise from_call(error, self.address) from error
+                raise from_call(error, self.address, self.certificate_problem) from error
+            finally:
+                held.release()
 
         policy = self._retry if again else NO_RETRY
         return await with_retries(once, policy, self._clock, self._rng, timeout_s=self._timeout_s)

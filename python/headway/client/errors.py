@@ -81,8 +81,17 @@ def from_status(status: status_pb2.Status) -> CallError:
     return kind(status.message, field=field, retry_after_ns=retry_after_ns, metadata=metadata)
 
 
-def from_call(error: aio.AioRpcError, address: str) -> CallError:
-    """The error behind a failed call to `address`."""
+def from_call(
+    error: aio.AioRpcError, address: str, certificate_problem: errors.ConfigError | None = None
+) -> CallError:
+    """The error behind a failed call to `address`.
+
+    Args:
+      error: as gRPC raised it.
+      address: host:port that was called.
+      certificate_problem: why renewed certificates are not in use; told where nobody answered,
+        since it may be the reason.
+    """
     status = rpc_status.from_call(cast(grpc.Call, error))
     if status is not None:
         return from_status(status)
@@ -91,7 +100,7 @@ def from_call(error: aio.AioRpcError, address: str) -> CallError:
     if code is grpc.StatusCode.UNAVAILABLE:
         return GatewayUnreachable(
             f"no gateway answers at {address} ({message}); start one with `headway serve`, or "
-            "name its address with --address"
+            f"name its address with --address{_blame(certificate_problem)}"
         )
     if (large := too_large(message)) is not None:
         return large
@@ -100,6 +109,10 @@ def from_call(error: aio.AioRpcError, address: str) -> CallError:
     if code is grpc.StatusCode.CANCELLED:
         return GatewayUnreachable(f"the gateway at {address} went away; try again")
     return _without_reason(status_pb2.Status(code=code.value[0], message=message), "", None)
+
+
+def _blame(problem: errors.ConfigError | None) -> str:
+    return "" if problem is None else f"; the certificate shown may be an old one: {problem}"
 
 
 def too_large(message: str) -> errors.MessageTooLarge | None:

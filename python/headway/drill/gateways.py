@@ -38,13 +38,16 @@ async def two_gateways(stage: Stage) -> None:
     stage.say(f"offers {rate_per_s:.0f} calls/s for {seconds:.0f} s")
     await calls.offer(rate_per_s, seconds, timeout_s=10.0)
     tally = await calls.stop()
-    busy = 0
+    busy, served = 0, []
     for addresses in stage.gateways.values():
-        busy += sum(each.busy_answers for each in await stage.replicas(addresses))
+        replicas = await stage.replicas(addresses)
+        busy += sum(each.busy_answers for each in replicas)
+        served.append(sum(each.completed_batches for each in replicas))
     stage.figures |= {
         "rate_per_s": round(rate_per_s, 1), "seconds": seconds, "failed": tally.failed,
-        "busy_answers": busy,
+        "busy_answers": busy, "largest_share_of_batches": round(max(served) / sum(served), 2),
     }  # fmt: skip
+    require(max(served) <= 0.6 * sum(served), f"the gateways got unequal shares: {served} batches")
     require(busy > 0, "no worker was ever busy: the drill shows nothing")
     require(tally.failed == 0, f"{tally.failed} calls failed: {dict(tally.outcomes)}")
 

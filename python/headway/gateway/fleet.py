@@ -61,6 +61,7 @@ class Fleet:
         self.on_batch_message: Callable[[WorkerSession, worker_pb2.SessionResponse], None]
         self.on_batches_lost: Callable[[WorkerSession], None]
         self.on_capacity: Callable[[int], None]
+        self.on_condition: Callable[[Replica], None] = lambda replica: None
         self.on_readiness: Callable[[Pool], None]
         self.on_greeting: Callable[[WorkerSession, Iterable[Replica], worker_pb2.Capacity], None]
         self.on_watch: Callable[[], None] = lambda: None
@@ -284,6 +285,16 @@ class Fleet:
         self._closing.add(task)
         task.add_done_callback(self._closing.discard)
 
+    def on_free(self, session: WorkerSession, free_in_ns: int) -> None:
+        """A worker has room for who was turned away: it begins a batch sent now in so long (ns)."""
+        worker = self._by_session.get(session)
+        if worker is None:
+            return
+        now_ns = self._clock.now_ns()
+        for replica in worker.replicas.values():
+            self._scheduler.end_rest(now_ns, replica.handle, free_in_ns)
+            self.on_capacity(replica.pool.handle)
+
     def _judge(self, worker: Worker) -> None:
         """Sets the condition of each replica of a worker by all that is known of it."""
         now_ns = self._clock.now_ns()
@@ -308,6 +319,7 @@ class Fleet:
         pool.num_ready += int(condition == READY) - int(replica.condition == READY)
         replica.condition = condition
         self._scheduler.set_replica_condition(now_ns, replica.handle, condition)
+        self.on_condition(replica)
         self.on_readiness(pool)
         self.on_capacity(pool.handle)
 

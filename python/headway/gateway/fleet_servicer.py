@@ -1,18 +1,20 @@
 """FleetService: wire to fleet and back. No decisions."""
 
+import asyncio
 import hmac
 from collections.abc import AsyncIterator
 from typing import Any
 
 from headway.errors import Unauthenticated
 from headway.gateway.fleet import Fleet
-from headway.rpc.convert import duration_from_ns
+from headway.rpc.convert import NS_PER_S, duration_from_ns
 from headway.rpc.tls import FleetName
 from headway.v1 import fleet_pb2, fleet_pb2_grpc
 
 SERVICE = "headway.v1.FleetService"
 METHODS = ("Register", "Heartbeat", "Deregister")
 _HEARTBEATS_PER_LEASE = 3
+_SILENT_LEASES = 3
 
 
 class FleetServicer(fleet_pb2_grpc.FleetServiceServicer):
@@ -64,12 +66,24 @@ class FleetServicer(fleet_pb2_grpc.FleetServiceServicer):
     async def Heartbeat(
         self, requests: AsyncIterator[fleet_pb2.HeartbeatRequest], context: Any
     ) -> AsyncIterator[fleet_pb2.HeartbeatResponse]:
-        """Keeps a lease alive. The lease id is the proof: only a registered worker knows it."""
-        async for request in requests:
+        """Keeps a lease alive. The lease id is the proof: only a registered worker knows it.
+
+        A stream that is silent for several leases is ended; nobody's lease depends on it.
+        """
+        while (request := await self._next(requests)) is not None:
             known, drain = self._fleet.heartbeat(request)
             yield fleet_pb2.HeartbeatResponse(lease_known=known, drain=drain)
             if not known:
                 return
+
+    async def _next(
+        self, requests: AsyncIterator[fleet_pb2.HeartbeatRequest]
+    ) -> fleet_pb2.HeartbeatRequest | None:
+        try:
+            async with asyncio.timeout(_SILENT_LEASES * self._lease_ns / NS_PER_S):
+                return await anext(requests, None)
+        except TimeoutError:
+            return None
 
     async def Deregister(
         self, request: fleet_pb2.DeregisterRequest, context: Any

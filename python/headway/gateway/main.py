@@ -1,6 +1,7 @@
 """A gateway process: ports, signals, drain."""
 
 import asyncio
+import contextlib
 import gc
 import logging
 import os
@@ -18,7 +19,7 @@ from headway.gateway.reload import Load
 from headway.gateway.settings import GatewaySettings
 from headway.gateway.wiring import Gateway, wire
 from headway.rng import SeedTree, fresh_root
-from headway.rpc.server import add_standard_services, bind, make_server
+from headway.rpc.server import add_standard_services, bind, faces, make_server
 from headway.telemetry.http import HttpServer
 from headway.telemetry.logging import configure
 
@@ -126,25 +127,36 @@ class GatewayProcess:
             limits=settings.limits,
         )
         self._http = HttpServer(registry=gateway.registry, readiness=self._readiness)
+        self._is_closed = False
         self._addresses: dict[str, str] = {}
         self._leases: asyncio.Task[None] | None = None
         self._rollouts: asyncio.Task[None] | None = None
         self._recording: asyncio.Task[None] | None = None
 
     async def start(self) -> dict[str, str]:
-        """Opens the ports; returns their addresses as host:port.
+        """Opens the ports; returns their addresses as host:port. What fails leaves none open.
 
         Raises:
           StartupError: a port is taken.
         """
+        try:
+            return await self._open()
+        except BaseException:
+            await self._close()
+            raise
+
+    async def _open(self) -> dict[str, str]:
         settings, gateway = self._settings, self._gateway
         for sentence in exposures(_open_ports(settings)):
             _log.warning(sentence)
         await gateway.store.start()
-        gateway.add_data_services(self._data)
-        add_standard_services(self._data, (servicer.SERVICE,))
-        gateway.add_control_services(self._control)
-        add_standard_services(self._control, (control_servicer.SERVICE, fleet_servicer.SERVICE))
+        data = faces(self._data, settings.transport, settings.limits, gateway.peer_streams)
+        gateway.add_data_services(data.guarded, data.standing)
+        add_standard_services(data.standing, (servicer.SERVICE,))
+        control = faces(self._control, "grpcio", settings.limits, gateway.peer_streams)
+        gateway.add_control_services(control.guarded, control.standing)
+        names = (control_servicer.SERVICE, fleet_servicer.SERVICE)
+        add_standard_services(control.standing, names)
         addresses = {
             "data": bind(
                 self._data, settings.host, settings.port, "--port", gateway.tls.server("data")
@@ -171,33 +183,55 @@ class GatewayProcess:
     async def stop(self) -> None:
         """Drains: not serving, refuse new requests, finish old ones, then close.
 
-        Requests that are still live after drain_seconds end with an error by then.
+        Requests that are still live after drain_seconds end with an error by then. Repeating it
+        changes nothing.
         """
+        if self._is_closed:
+            return
         gateway, grace = self._gateway, self._gateway.reloader.settings.drain_seconds
-        gateway.health.leave()
         try:
-            await asyncio.wait_for(gateway.path.drain(), grace)
-        except TimeoutError:
-            _log.warning("drain ended early", extra={"unfinished": gateway.scheduler.num_live()})
-            gateway.path.abandon_all()
-        # Calls that are on their way still hear DRAINING; a closing port would cut them off.
-        await gateway.clock.sleep(_LAME_DUCK_NS)
-        # The answers have been given to the server; a second is for their way out.
-        await self._data.stop(1.0)
+            gateway.health.leave()
+            try:
+                await asyncio.wait_for(gateway.path.drain(), grace)
+            except TimeoutError:
+                unfinished = gateway.scheduler.num_live()
+                _log.warning("drain ended early", extra={"unfinished": unfinished})
+                gateway.path.abandon_all()
+            # Calls that are on their way still hear DRAINING; a closing port would cut them off.
+            await gateway.clock.sleep(_LAME_DUCK_NS)
+        finally:
+            await self._close()
+
+    async def _close(self) -> None:
+        """Closes everything, each part even if one before it failed.
+
+        A server that outlives its event loop would take the process down: grpc's core writes the
+        next call into memory that is another's by then.
+        """
+        if self._is_closed:
+            return
+        self._is_closed = True
+        gateway, settings = self._gateway, self._settings
+        async with contextlib.AsyncExitStack() as last_first:
+            if settings.address_file is not None and self._addresses:
+                last_first.callback(remove_address_file, settings.address_file, self._addresses)
+            if settings.http_port is not None:
+                last_first.push_async_callback(self._http.stop)
+            last_first.push_async_callback(gateway.store.stop)
+            last_first.push_async_callback(self._control.stop, 1.0)
+            last_first.push_async_callback(gateway.fleet.close)
+            last_first.push_async_callback(gateway.recorder.close)
+            last_first.push_async_callback(self._end_tasks)
+            # The answers have been given to the server; a second is for their way out.
+            last_first.push_async_callback(self._data.stop, 1.0)
+
+    async def _end_tasks(self) -> None:
         tasks = (self._leases, self._rollouts, self._recording)
         running = [task for task in tasks if task is not None]
         for task in running:
             task.cancel()
         # Its last operation ends before the store's connections do.
         await asyncio.gather(*running, return_exceptions=True)
-        await gateway.recorder.close()
-        await gateway.fleet.close()
-        await self._control.stop(1.0)
-        await gateway.store.stop()
-        if self._settings.http_port is not None:
-            await self._http.stop()
-        if self._settings.address_file is not None:
-            remove_address_file(self._settings.address_file, self._addresses)
 
     def _readiness(self) -> tuple[bool, Mapping[str, Any]]:
         gateway = self._gateway

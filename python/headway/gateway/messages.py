@@ -166,10 +166,21 @@ def page_start(token: str) -> str:
 
 def audit_start(token: str) -> int | None:
     """The revision before which a page starts; None for the first. Raises InvalidRequest."""
-    start = page_start(token)
-    if start and not start.isdigit():
-        raise InvalidRequest("page_token is none that this method gave", field="page_token")
-    return int(start) if start else None
+    return position(page_start(token))
+
+
+def position(token: str) -> int | None:
+    """A position in a list, as an answer gave it; None for the first page. Raises InvalidRequest.
+
+    Only the digits 0 to 9, and no more than a store's integers hold.
+    """
+    if not token:
+        return None
+    if not (token.isascii() and token.isdigit()) or len(token) > 19 or int(token) >= 1 << 63:
+        raise InvalidRequest(
+            f"page_token is {token[:40]!r}; give one that an answer gave", field="page_token"
+        )
+    return int(token)
 
 
 def page(items: Sequence[tuple[str, Item]], size: int, token: str) -> tuple[list[Item], str]:

@@ -1,9 +1,10 @@
 """One generative model version: what waits for it, what serves it, and who goes where."""
 
-from bisect import insort
+from bisect import bisect_left, insort
 from dataclasses import dataclass, field
 
 from headway._core import ReplicaCondition, Rng
+from headway.gateway.open_lanes import OpenLanes
 from headway.gateway.stream_affinity import PrefixAffinity
 from headway.gateway.stream_forecast import StreamForecast
 from headway.gateway.stream_replica import StreamReplica
@@ -22,17 +23,40 @@ class StreamPool:
 
     Attributes:
       queue: in the order in which they begin.
-      replicas: by handle.
+      replicas: by handle; whoever changes what one takes says so with `note`.
     """
 
     forecast: StreamForecast = field(default_factory=StreamForecast)
     affinity: PrefixAffinity = field(default_factory=PrefixAffinity)
     queue: list[PendingStream] = field(default_factory=list)
     replicas: dict[int, StreamReplica] = field(default_factory=dict)
+    lanes: OpenLanes = field(default_factory=OpenLanes)
 
     def enqueue(self, stream: PendingStream) -> None:
         """Puts a request at its place."""
         insort(self.queue, stream, key=lambda each: each.order)
+
+    def dequeue(self, stream: PendingStream) -> None:
+        """Takes a queued request out. O(log n) comparisons."""
+        del self.queue[bisect_left(self.queue, stream.order, key=lambda each: each.order)]
+
+    def note(self, replica: StreamReplica) -> None:
+        """A replica came, or takes more or less than before. O(log n) comparisons."""
+        self.replicas[replica.replica.handle] = replica
+        self.lanes.note(replica)
+
+    def forget(self, handle: int) -> None:
+        """A replica is gone."""
+        del self.replicas[handle]
+        self.lanes.forget(handle)
+
+    def occupy(self, stream: PendingStream, replica: StreamReplica) -> None:
+        """Gives a request a lane and memory of a replica, until the worker says more."""
+        replica.free_lanes -= 1
+        replica.free_units -= stream.units + stream.budget
+        replica.inflight[stream.stream_id] = stream
+        self.affinity.note(stream.blocks, replica.replica.handle)
+        self.lanes.note(replica)
 
     def ready_replicas(self) -> list[StreamReplica]:
         """Those that take work."""
@@ -55,15 +79,17 @@ class StreamPool:
     def choose(self, stream: PendingStream, rng: Rng) -> StreamReplica | None:
         """The better of two, by predicted first unit; what is remembered there is taken off.
 
-        None if no replica has a lane and memory for it now.
+        None if no replica has a lane and memory for it now. O(log n) in the replicas.
+
+        Source: Mitzenmacher, "The power of two choices in randomized load balancing", IEEE TPDS
+        12(10), 2001.
         """
         needed = stream.units + stream.budget
-        open_ = [replica for replica in self.ready_replicas() if replica.would_take(needed)]
-        if not open_:
+        sampled = self.lanes.two_for(needed, rng)
+        if not sampled:
             return None
         known, common = self.affinity.find(stream.blocks)
-        sampled = _two_of(open_, rng)
-        if known in self.replicas and self.replicas[known] in open_:
+        if self.lanes.takes(known, needed):
             sampled.append(self.replicas[known])
 
         def wait_ns(replica: StreamReplica) -> float:
@@ -75,11 +101,3 @@ class StreamPool:
             return self.forecast.first_ns(replica, units)
 
         return min(sampled, key=wait_ns)
-
-
-def _two_of(replicas: list[StreamReplica], rng: Rng) -> list[StreamReplica]:
-    if len(replicas) <= 2:
-        return list(replicas)
-    first = rng.below(len(replicas))
-    second = rng.below(len(replicas) - 1)
-    return [replicas[first], replicas[second + (second >= first)]]

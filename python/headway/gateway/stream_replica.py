@@ -42,9 +42,13 @@ class StreamReplica:
         self.total_units = mine.total_kv_units if mine else max(self.total_units, self.free_units)
         self.draining = capacity.draining
 
+    def has_lane(self) -> bool:
+        """Whether it takes an output now, memory apart."""
+        return self.free_lanes > 0 and not self.draining
+
     def would_take(self, units: int) -> bool:
         """Whether it has a lane and memory for so many units now."""
-        return self.free_lanes > 0 and units <= self.free_units and not self.draining
+        return self.has_lane() and units <= self.free_units
 
     def learn_gap(self, output_units: int, writing_ns: int) -> None:
         """An output took so long from its first to its last unit."""

@@ -10,6 +10,7 @@ from headway import errors
 from headway._core import Rng, Scheduler
 from headway.clock import Clock
 from headway.gateway.catalog import Model
+from headway.gateway.deadline_queue import DeadlineQueue
 from headway.gateway.decisions import LANE, BatchTrace, Record
 from headway.gateway.replica import Replica
 from headway.gateway.session import WorkerSession
@@ -65,6 +66,7 @@ class StreamDispatcher:
         self._pools: dict[int, StreamPool] = {}
         self._by_session: dict[WorkerSession, list[StreamReplica]] = {}
         self._last_id = FIRST_STREAM_ID
+        self._deadlines = DeadlineQueue()
         self._timer = DeadlineTimer(clock.now_ns, loop.call_later, self._expire)
 
     # -- the request path's side
@@ -101,6 +103,7 @@ class StreamDispatcher:
             self._loop.create_future(), record,
         )  # fmt: skip
         self.live[stream.stream_id] = stream
+        self._deadlines.push(deadline_ns, stream.stream_id)
         streams.enqueue(stream)
         self._timer.arm(deadline_ns)
         self._pump(pool.handle)
@@ -115,14 +118,14 @@ class StreamDispatcher:
 
     def end(self, stream: PendingStream, error: errors.RequestError) -> None:
         """Ends a request before its answer: its lane is freed, its queue slot at once."""
-        if self.live.pop(stream.stream_id, None) is None:
+        if not self._forget(stream):
             return
         now_ns = self._clock.now_ns()
         stream.fail(now_ns, error)
         if stream.future.done() and not stream.future.cancelled():
             stream.future.exception()  # nobody may be left to read it
         if stream.replica is None:
-            self._pools[stream.pool.handle].queue.remove(stream)
+            self._pools[stream.pool.handle].dequeue(stream)
         else:
             cancel = worker_pb2.CancelItems(batch_id=stream.stream_id)
             stream.replica.replica.session.send(worker_pb2.SessionRequest(cancel=cancel))
@@ -140,11 +143,12 @@ class StreamDispatcher:
         for replica in replicas:
             if replica.pool.card.generative:
                 streams = self._pools.setdefault(replica.pool.handle, StreamPool())
-                known = streams.replicas.setdefault(replica.handle, StreamReplica(replica))
+                known = streams.replicas.get(replica.handle) or StreamReplica(replica)
                 hosted = self._by_session.setdefault(session, [])
                 if known not in hosted:
                     hosted.append(known)
                 known.take_note(capacity)
+                streams.note(known)
                 self._pump(replica.pool.handle)
 
     def on_message(self, session: WorkerSession, message: worker_pb2.SessionResponse) -> bool:
@@ -167,11 +171,18 @@ class StreamDispatcher:
         """A session ended: what was on it goes elsewhere, or ends where a part was delivered."""
         lost = self._by_session.pop(session, [])
         for replica in lost:
-            del self._pools[replica.replica.pool.handle].replicas[replica.replica.handle]
+            self._pools[replica.replica.pool.handle].forget(replica.replica.handle)
             for stream in list(replica.inflight.values()):
                 self._retry(stream, "its worker was lost")
         for replica in lost:
             self._pump(replica.replica.pool.handle)
+
+    def on_condition(self, replica: Replica) -> None:
+        """A replica may take work now, or no longer."""
+        streams = self._pools.get(replica.pool.handle)
+        known = None if streams is None else streams.replicas.get(replica.handle)
+        if streams is not None and known is not None:
+            streams.note(known)
 
     def kick(self, pool: int) -> None:
         """Something changed that may let an output begin."""
@@ -199,10 +210,7 @@ class StreamDispatcher:
     def _send(
         self, now_ns: int, streams: StreamPool, stream: PendingStream, replica: StreamReplica
     ) -> None:
-        replica.free_lanes -= 1
-        replica.free_units -= stream.units + stream.budget
-        replica.inflight[stream.stream_id] = stream
-        streams.affinity.note(stream.blocks, replica.replica.handle)
+        streams.occupy(stream, replica)
         stream.replica = replica
         stream.dispatched_ns = now_ns
         stream.attempts += 1
@@ -257,6 +265,7 @@ class StreamDispatcher:
     def _on_capacity(self, session: WorkerSession, capacity: worker_pb2.Capacity) -> None:
         for replica in self._by_session.get(session, ()):
             replica.take_note(capacity)
+            self._pools[replica.replica.pool.handle].note(replica)
             self._pump(replica.replica.pool.handle)
 
     def _on_result(self, session: WorkerSession, result: worker_pb2.BatchResult) -> None:
@@ -285,7 +294,7 @@ class StreamDispatcher:
         now_ns = self._clock.now_ns()
         replica = stream.replica
         assert replica is not None
-        del self.live[stream.stream_id]
+        self._forget(stream)
         written = item.usage.output_units
         begun = stream.first_part_ns or stream.dispatched_ns + stream.predicted_first_ns
         replica.learn_gap(written, max(0, now_ns - begun))
@@ -306,6 +315,7 @@ class StreamDispatcher:
         # The worker says so again once a lane is freed.
         stream.replica.free_lanes = 0
         stream.replica.draining |= busy.draining
+        self._pools[stream.pool.handle].note(stream.replica)
         stream.attempts -= 1
         self._queue_again(stream)
 
@@ -342,13 +352,18 @@ class StreamDispatcher:
 
     def _fail(self, stream: PendingStream, error: errors.RequestError) -> None:
         now_ns = self._clock.now_ns()
-        self.live.pop(stream.stream_id, None)
+        self._forget(stream)
         self._leave_replica(stream, now_ns, censored=True)
         self._admission.settle(
             now_ns, stream, stream.units + stream.written if stream.written else 0
         )
         stream.fail(now_ns, error)
         self._pump(stream.pool.handle)
+
+    def _forget(self, stream: PendingStream) -> bool:
+        """Takes a request out of the books; False if it was not in them any more."""
+        self._deadlines.discard(stream.stream_id)
+        return self.live.pop(stream.stream_id, None) is not None
 
     def _leave_replica(
         self, stream: PendingStream, now_ns: int, *, censored: bool, written: int | None = None
@@ -365,10 +380,10 @@ class StreamDispatcher:
 
     def _expire(self) -> None:
         now_ns = self._clock.now_ns()
-        due = [stream for stream in self.live.values() if stream.deadline_ns <= now_ns]
-        for stream in due:
+        while (stream_id := self._deadlines.pop_due(now_ns)) is not None:
+            stream = self.live[stream_id]
             where = "while it was queued" if stream.replica is None else "while it was written"
             self.end(stream, errors.DeadlineExpired(f"its deadline passed {where}"))
-        following = min((stream.deadline_ns for stream in self.live.values()), default=None)
+        following = self._deadlines.next_ns()
         if following is not None:
             self._timer.arm(following)

@@ -112,8 +112,11 @@ class Gateway:
     tls: ProcessTls
     peer_streams: PeerStreams
 
-    def add_data_services(self, server: Any) -> None:
-        """Adds InferenceService and health."""
+    def add_data_services(self, server: Any, standing: Any = None) -> None:
+        """Adds InferenceService and health.
+
+        `standing`: where health is added, if not to `server` (`rpc.server.Faces`).
+        """
         inference = servicer.InferenceServicer(
             self.path, self.catalog, self.settings.max_inflight_per_stream
         )
@@ -127,10 +130,10 @@ class Gateway:
             streams=self.peer_streams,
         )
         inference_pb2_grpc.add_InferenceServiceServicer_to_server(inference, Lenient(server))
-        self.health.add_to(server)
+        self.health.add_to(standing or server)
 
-    def add_control_services(self, server: Any) -> None:
-        """Adds ControlService, FleetService and health.
+    def add_control_services(self, server: Any, standing: Any = None) -> None:
+        """Adds ControlService, FleetService and health; `standing` as for the data port.
 
         FleetService has no API keys: workers show the fleet's token, once, for a lease.
         """
@@ -164,9 +167,11 @@ class Gateway:
             fleet_name=self.tls.fleet_name,
         )
         everyone = OpenAuthenticator(Caller("fleet", 0))
-        guard(fleet, fleet_servicer.SERVICE, fleet_servicer.METHODS, everyone)
+        # Not with the callers' streams: who takes those all shall not keep workers out.
+        heartbeats = PeerStreams(self.settings.limits.max_streams_per_peer)
+        guard(fleet, fleet_servicer.SERVICE, fleet_servicer.METHODS, everyone, streams=heartbeats)
         fleet_pb2_grpc.add_FleetServiceServicer_to_server(fleet, Lenient(server))
-        self.health.add_to(server)
+        self.health.add_to(standing or server)
 
 
 def wire(
@@ -418,9 +423,11 @@ def _join(
     health: Health,
 ) -> None:
     def on_batch_message(session: WorkerSession, message: worker_pb2.SessionResponse) -> None:
+        kind = message.WhichOneof("message")
+        if kind == "capacity" and message.capacity.free_slots > 0:
+            fleet.on_free(session, message.capacity.free_in_ns)
         if streams.on_message(session, message):
             return
-        kind = message.WhichOneof("message")
         if kind == "result":
             dispatcher.on_result(session, message.result)
         elif kind == "busy":
@@ -446,6 +453,7 @@ def _join(
 
     fleet.on_batches_lost = on_lost
     fleet.on_capacity = on_capacity
+    fleet.on_condition = streams.on_condition
     fleet.on_watch = dispatcher.give_up_overdue
     fleet.on_greeting = streams.on_greeting
     fleet.on_readiness = on_readiness

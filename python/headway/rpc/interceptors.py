@@ -131,8 +131,18 @@ def _unary(
             if type(request) is Malformed:
                 raise refusal_of(request.why)
             return await behaviour(request, context)
+        except aio.AbortError:
+            raise
         except Exception as error:
-            await _abort(context, error, path, pushback)
+            ending = _ending(error, path, pushback)
+        # See `_abort`.
+        del request
+        stop = await _abort(context, ending, path)
+        del context
+        try:
+            raise stop
+        finally:
+            del stop
 
     return call
 
@@ -154,27 +164,51 @@ def _streaming(
             entered = streams.enter(context.peer())
             async for response in behaviour(request, context):
                 yield response
+            return
+        except aio.AbortError:
+            raise
         except Exception as error:
-            await _abort(context, error, path, pushback)
+            ending = _ending(error, path, pushback)
         finally:
             streams.leave(entered)
+        # See `_abort`.
+        del request
+        stop = await _abort(context, ending, path)
+        del context
+        try:
+            raise stop
+        finally:
+            del stop
 
     return call
 
 
-async def _abort(context: Any, error: Exception, path: str, pushback: bool) -> None:
-    if isinstance(error, aio.AbortError):
-        raise error
+_Ending = tuple[Any, str, tuple[tuple[str, str | bytes], ...]]
+
+
+def _ending(error: Exception, path: str, pushback: bool) -> _Ending:
+    """Code, message and trailers for an exception of a servicer."""
     if isinstance(error, DecodeError):
         error = refusal_of(str(error))
     if not isinstance(error, RequestError):
         _log.error("unexpected error in %s", path, exc_info=error)
-    code, message, trailers = abort_arguments(error, pushback=pushback)
+    return abort_arguments(error, pushback=pushback)
+
+
+async def _abort(context: Any, ending: _Ending, path: str) -> BaseException:
+    """Tells the caller; returns what is to be raised then.
+
+    grpc.aio keeps that exception with the call, and its traceback leads to every frame it leaves
+    through. A frame with the call's context makes a cycle that lasts until a garbage collection,
+    which gateways make rarely, and keeps all the frames hold: 64 MiB of a request, say. So it
+    is raised where neither is held any more.
+    """
     try:
-        await context.abort(code, message, trailers)
-    except aio.AbortError:
-        raise
+        await context.abort(*ending)
+    except aio.AbortError as aborted:
+        stop: BaseException = aborted.with_traceback(None)
+        return stop
     except Exception as late:
         # The client left while its error was on the way; grpc.aio has no better name for it.
         _log.debug("%s had no caller left to tell: %s", path, late)
-        raise asyncio.CancelledError from late
+    return asyncio.CancelledError()

@@ -2,17 +2,21 @@
 
 import asyncio
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import Any, Literal, Protocol
 
 import grpc
 from grpc import aio
-from grpc_channelz.v1 import channelz
+from grpc_channelz.v1 import channelz, channelz_pb2_grpc
 from grpc_health.v1 import health, health_pb2, health_pb2_grpc
-from grpc_reflection.v1alpha import reflection
+from grpc_reflection.v1alpha import reflection, reflection_pb2_grpc
 
 from headway.errors import ConfigError, StartupError
 from headway.limits import ConnectionLimits
 from headway.rpc.decoding import calm_logs
+from headway.rpc.metadata import BoundedMetadata
+from headway.rpc.peers import PeerStreams
+from headway.rpc.promptness import Prompt
 
 Transport = Literal["grpcio", "native"]
 SERVING = health_pb2.HealthCheckResponse.SERVING
@@ -64,6 +68,8 @@ def grpcio_options(limits: ConnectionLimits) -> list[tuple[str, int]]:
     options = [
         ("grpc.enable_channelz", 1),
         ("grpc.max_allowed_incoming_connections", limits.max_connections),
+        # Until it has acknowledged the settings, a client may send 16 MiB of headers a call.
+        ("grpc.http2.settings_timeout", _ms(limits.keepalive_timeout_seconds)),
         ("grpc.max_connection_idle_ms", _ms(limits.max_connection_idle_seconds)),
         ("grpc.http2.min_ping_interval_without_data_ms", _ms(limits.min_ping_interval_seconds)),
         ("grpc.http2.max_ping_strikes", _PING_STRIKES),
@@ -97,7 +103,8 @@ def make_server(
     options = server_options(max_message_bytes, limits)
     if transport == "grpcio":
         options += grpcio_options(limits)
-        return aio.server(interceptors=interceptors, options=options)
+        bounded = (BoundedMetadata(limits.max_metadata_bytes), *interceptors)
+        return aio.server(interceptors=bounded, options=options)
     try:
         import pygrpc_native.aio
     except ImportError as error:
@@ -179,14 +186,52 @@ class Health:
             self.set(service, False)
 
 
+@dataclass(frozen=True, slots=True)
+class Faces:
+    """A server as seen by those who add services.
+
+    Attributes:
+      guarded: for services whose methods have a guard.
+      standing: for the standard ones, which anybody may call.
+    """
+
+    guarded: Any
+    standing: Any
+
+
+def faces(
+    server: Any, transport: Transport, limits: ConnectionLimits, streams: PeerStreams
+) -> Faces:
+    """Bounds the time of messages on a server of grpcio; the native one keeps its own.
+
+    Args:
+      server: as `make_server` returned it.
+      limits: bounds the time of messages.
+      streams: counts calls of the standard services that have many answers, by address.
+    """
+    if transport == "native":
+        return Faces(server, server)
+    seconds = limits.max_message_seconds
+    return Faces(Prompt(server, seconds), Prompt(server, seconds, standing=streams))
+
+
 def add_standard_services(server: Any, service_names: Sequence[str]) -> None:
-    """Adds reflection for `service_names` and the standard services, and channelz."""
+    """Adds reflection for `service_names` and the standard services, and channelz.
+
+    `server`: the `standing` face.
+    """
     names = (
         *service_names,
         health.SERVICE_NAME,
         "grpc.channelz.v1.Channelz",
         reflection.SERVICE_NAME,
     )
+    if isinstance(server, Prompt):
+        # grpcio's own helpers would take it for a server of threads.
+        reflected = reflection.aio.ReflectionServicer(names)
+        reflection_pb2_grpc.add_ServerReflectionServicer_to_server(reflected, server)
+        channelz_pb2_grpc.add_ChannelzServicer_to_server(channelz.aio.ChannelzServicer(), server)
+        return
     reflection.enable_server_reflection(names, server)
     channelz.add_channelz_servicer(server)
 

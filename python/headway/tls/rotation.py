@@ -5,7 +5,7 @@ import logging
 import threading
 from collections.abc import Callable
 
-from headway.errors import ConfigError
+from headway.errors import CertificateExpired, ConfigError
 from headway.tls.identity import Identity, IdentityFiles
 
 _log = logging.getLogger(__name__)
@@ -25,6 +25,7 @@ class RotatingIdentity:
     Attributes:
       num_refused: changes of the files that could not be used.
       generation: number of the identity in force, from 1.
+      problem: why the files as they are cannot be used; None if they are in force.
     """
 
     def __init__(self, files: IdentityFiles, wall_ns: Callable[[], int]) -> None:
@@ -41,6 +42,7 @@ class RotatingIdentity:
         self._identity = files.read(self._now())
         self.num_refused = 0
         self.generation = 1
+        self.problem: ConfigError | None = None
 
     def current(self) -> Identity:
         """The identity in force."""
@@ -51,6 +53,22 @@ class RotatingIdentity:
                 self._checked_ns = now_ns
                 self._follow()
             return self._identity
+
+    def check(self) -> None:
+        """Follows the files.
+
+        Raises:
+          CertificateExpired: the certificate in force is no longer valid, and its files hold none
+            that is.
+        """
+        expires_at = self.current().expires_at
+        if expires_at is None or expires_at > self._now():
+            return
+        why = self.problem or f"the certificate in {self._files.cert_file} was not renewed"
+        raise CertificateExpired(
+            f"{self._files.name('cert')}: the certificate in force expired at {expires_at}, and "
+            f"its files hold no better one ({why}); renew them, and the next call takes them up"
+        )
 
     def seconds_left(self) -> float:
         """Validity left of the certificate in force, in seconds; inf without one."""
@@ -68,9 +86,11 @@ class RotatingIdentity:
             fresh = self._files.read(self._now())
         except ConfigError as error:
             self.num_refused += 1
+            self.problem = error
             _log.error("changed certificate refused; the last one stays: %s", error)
             return
         self._identity = fresh
+        self.problem = None
         self.generation += 1
         _log.info("certificate changed", extra={"expires_at": str(fresh.expires_at)})
 

@@ -196,20 +196,22 @@ class StreamPart(_message.Message):
     def __init__(self, item_id: _Optional[int] = ..., text: _Optional[str] = ..., token_ids: _Optional[_Iterable[int]] = ..., logprobs: _Optional[_Iterable[float]] = ...) -> None: ...
 
 class Capacity(_message.Message):
-    __slots__ = ("free_slots", "free_lanes", "free_kv_units", "first_token_wait_ns", "draining", "models")
+    __slots__ = ("free_slots", "free_lanes", "free_kv_units", "first_token_wait_ns", "draining", "models", "free_in_ns")
     FREE_SLOTS_FIELD_NUMBER: _ClassVar[int]
     FREE_LANES_FIELD_NUMBER: _ClassVar[int]
     FREE_KV_UNITS_FIELD_NUMBER: _ClassVar[int]
     FIRST_TOKEN_WAIT_NS_FIELD_NUMBER: _ClassVar[int]
     DRAINING_FIELD_NUMBER: _ClassVar[int]
     MODELS_FIELD_NUMBER: _ClassVar[int]
+    FREE_IN_NS_FIELD_NUMBER: _ClassVar[int]
     free_slots: int
     free_lanes: int
     free_kv_units: int
     first_token_wait_ns: int
     draining: bool
     models: _containers.RepeatedCompositeFieldContainer[ModelCapacity]
-    def __init__(self, free_slots: _Optional[int] = ..., free_lanes: _Optional[int] = ..., free_kv_units: _Optional[int] = ..., first_token_wait_ns: _Optional[int] = ..., draining: _Optional[bool] = ..., models: _Optional[_Iterable[_Union[ModelCapacity, _Mapping]]] = ...) -> None: ...
+    free_in_ns: int
+    def __init__(self, free_slots: _Optional[int] = ..., free_lanes: _Optional[int] = ..., free_kv_units: _Optional[int] = ..., first_token_wait_ns: _Optional[int] = ..., draining: _Optional[bool] = ..., models: _Optional[_Iterable[_Union[ModelCapacity, _Mapping]]] = ..., free_in_ns: _Optional[int] = ...) -> None: ...
 
 class ModelCapacity(_message.Message):
     __slots__ = ("handle", "free_lanes", "free_kv_units", "first_token_wait_ns", "total_lanes", "total_kv_units")

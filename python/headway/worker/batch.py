@@ -45,6 +45,23 @@ class Timings:
     idle_ns: int = 0
 
 
+class Turn:
+    """What one asker, a model of a gateway's session, has had of a device; see `Turns`.
+
+    Attributes:
+      call: says that one batch of it would be taken now, and begun after so long (ns).
+      finish_ns: where its batches so far end, in the device's virtual time.
+      told_at: when it was told to come back, an instant; 0 for never.
+    """
+
+    __slots__ = ("call", "finish_ns", "told_at")
+
+    def __init__(self, call: Callable[[int], None] = lambda _: None) -> None:
+        self.call = call
+        self.finish_ns = 0
+        self.told_at = 0
+
+
 class PendingBatch:
     """A batch from receipt to answer. It is answered exactly once, or abandoned."""
 
@@ -56,6 +73,7 @@ class PendingBatch:
         "message",
         "model",
         "received_at",
+        "turn",
     )
 
     def __init__(
@@ -64,11 +82,21 @@ class PendingBatch:
         model: HostedModel,
         received_at: int,
         deliver: Callable[[worker_pb2.SessionResponse], None],
+        turn: Turn | None = None,
     ) -> None:
-        """`received_at` in ns; `deliver` is called once, with the result or the busy answer."""
+        """Takes a batch in.
+
+        Args:
+          message: what was asked.
+          model: which executes it.
+          received_at: in ns.
+          deliver: called once, with the result or the busy answer.
+          turn: of whoever asked; None: it stands for itself.
+        """
         self.message = message
         self.model = model
         self.received_at = received_at
+        self.turn = Turn() if turn is None else turn
         self.executing: dict[int, types_pb2.Input] = {}
         self._cancelled: set[int] = set()
         self._units: int | None = None

@@ -8,7 +8,7 @@ from headway.clock import Clock
 from headway.errors import InvalidRequest, Unauthenticated
 from headway.v1 import worker_pb2
 from headway.worker import sizes
-from headway.worker.batch import HostedModel, PendingBatch
+from headway.worker.batch import HostedModel, PendingBatch, Turn
 from headway.worker.device import Device
 from headway.worker.generation import Generation
 from headway.worker.generator import HostedGenerator
@@ -144,9 +144,9 @@ class GatewaySession:
         self._max_batch_bytes = max_batch_bytes
         self.greeted = False
         self.opened_at = clock.now_ns()
-        self._turned_away = False
         self._half_closed = False
         self._batches: dict[int, PendingBatch] = {}
+        self._turns = [Turn(self._call) for _ in models]
         self._streams: dict[int, PendingStream] = {}
         self._stream_of_item: dict[int, PendingStream] = {}
         self._generators = [model for model in models if isinstance(model, HostedGenerator)]
@@ -185,21 +185,24 @@ class GatewaySession:
         for batch in list(self._batches.values()):
             self._device.abandon(batch)
         self._batches.clear()
+        for turn in self._turns:
+            self._device.forget(turn)
         streams, self._streams = list(self._streams.values()), {}
         self._stream_of_item.clear()
         for stream in streams:
             self._generation_of(stream).abandon(stream)
 
-    def tell_freed(self) -> None:
-        """Tells a gateway that was turned away that there is room again."""
-        if self._turned_away and self._device.free_slots > 0:
-            self._turned_away = False
-            self.tell_capacity()
-
     def tell_capacity(self) -> None:
         """Tells what can be taken now."""
         if self.greeted:
             self.outbox.put_capacity(self._capacity())
+
+    def _call(self, free_in_ns: int) -> None:
+        """It is this gateway's turn: one batch would be taken, whatever waits."""
+        capacity = self._capacity()
+        capacity.free_slots = max(1, capacity.free_slots)
+        capacity.free_in_ns = free_in_ns
+        self.outbox.put_capacity(capacity)
 
     def _greet(self, request: worker_pb2.SessionRequest, kind: str | None) -> None:
         if kind != "greeting":
@@ -254,7 +257,8 @@ class GatewaySession:
         if isinstance(model, HostedGenerator):
             self._generate(message, model)
             return
-        batch = PendingBatch(message, model, self._clock.now_ns(), self._deliver)
+        turn = self._turns[message.model_handle]
+        batch = PendingBatch(message, model, self._clock.now_ns(), self._deliver, turn)
         self._batches[batch_id] = batch
         self._device.submit(batch)
 
@@ -302,8 +306,6 @@ class GatewaySession:
     def _deliver(self, response: worker_pb2.SessionResponse) -> None:
         if response.WhichOneof("message") == "busy":
             batch_id = response.busy.batch_id
-            # Who is turned away from a lane hears of every lane that is freed anyway.
-            self._turned_away = not response.busy.draining and batch_id in self._batches
         else:
             batch_id = response.result.batch_id
             if response.ByteSize() > min(self._max_message_bytes, self._max_batch_bytes):

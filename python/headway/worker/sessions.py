@@ -69,11 +69,6 @@ class Sessions:
             self._open.remove(session)
             session.lose()
 
-    def tell_freed(self) -> None:
-        """A batch ended: those that were turned away hear of the room."""
-        for session in self._open:
-            session.tell_freed()
-
     def tell_capacity(self) -> None:
         """Everybody hears what can be taken now."""
         for session in self._open:

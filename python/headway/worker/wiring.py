@@ -17,7 +17,8 @@ from headway.rng import SeedTree, fresh_root
 from headway.rpc.channels import Connect, open_channel
 from headway.rpc.decoding import Lenient
 from headway.rpc.interceptors import Caller, guard
-from headway.rpc.server import Health, add_standard_services, bind, make_server
+from headway.rpc.peers import PeerStreams
+from headway.rpc.server import Health, add_standard_services, bind, faces, make_server
 from headway.rpc.tls import ProcessTls
 from headway.runtimes.generative_settings import GenerativeSettings
 from headway.telemetry.http import HttpServer
@@ -73,11 +74,11 @@ class Worker:
         self._device = Device(
             clock,
             max_batches=settings.max_outstanding_batches + settings.max_queued_batches,
-            freed=lambda: self._sessions.tell_freed(),
         )
         self._sessions = Sessions(settings, self._instance_id, self._device, clock)
         self._state = WorkerState(settings, self._instance_id, self._device)
         self._health = Health()
+        self._on_socket = server is None
         self._server = server or make_server(
             "grpcio",
             max_message_bytes=settings.max_batch_bytes,
@@ -142,20 +143,28 @@ class Worker:
 
     async def close(self) -> None:
         """Ends everything. Answers that are ready are sent first; work in hand is stopped."""
-        self._sessions.finish()
-        await self._server.stop(STOP_GRACE_SECONDS)
+        async with contextlib.AsyncExitStack() as last_first:
+            # Without addresses the port was another's, and so may the file be.
+            if self.addresses and self._settings.address_file is not None:
+                last_first.callback(
+                    remove_address_file, self._settings.address_file, self.addresses
+                )
+            last_first.callback(self._device_thread.shutdown, wait=False, cancel_futures=True)
+            for model in reversed(self._models):
+                last_first.push_async_callback(model.close)
+            last_first.push_async_callback(self._http.stop)
+            for membership in self._memberships:
+                last_first.push_async_callback(membership.close)
+            last_first.push_async_callback(self._leave)
+            # First, and whatever else fails: a server must not outlive its event loop.
+            last_first.push_async_callback(self._server.stop, STOP_GRACE_SECONDS)
+            self._sessions.finish()
+
+    async def _leave(self) -> None:
         for task in self._membership_tasks:
             task.cancel()
         await asyncio.gather(*self._membership_tasks, return_exceptions=True)
         await asyncio.gather(*(membership.leave() for membership in self._memberships))
-        await asyncio.gather(*(membership.close() for membership in self._memberships))
-        await self._http.stop()
-        for model in self._models:
-            await model.close()
-        self._device_thread.shutdown(wait=False, cancel_futures=True)
-        # Without addresses the port was another's, and so may the file be.
-        if self.addresses and self._settings.address_file is not None:
-            remove_address_file(self._settings.address_file, self.addresses)
 
     def _warn_of_exposure(self) -> None:
         settings = self._settings
@@ -174,8 +183,9 @@ class Worker:
         # Gateways show who they are in the session's greeting, not in the call's metadata.
         guard(servicer, SERVICE, ["Session"], lambda _metadata, _method: Caller("fleet", 0))
         worker_pb2_grpc.add_WorkerServiceServicer_to_server(servicer, Lenient(self._server))
-        self._health.add_to(self._server)
-        add_standard_services(self._server, [SERVICE])
+        standing = self._standing()
+        self._health.add_to(standing)
+        add_standard_services(standing, [SERVICE])
         bound = bind(
             self._server, settings.host, settings.port, "worker.port", self._tls.server("worker")
         )
@@ -189,6 +199,13 @@ class Worker:
         if settings.http_port is not None:
             bound = await self._http.start(settings.http_host, settings.http_port, self._tls.http())
             self.addresses["http"] = bound
+
+    def _standing(self) -> Any:
+        if not self._on_socket:
+            return self._server
+        limits = self._settings.limits
+        streams = PeerStreams(limits.max_streams_per_peer)
+        return faces(self._server, "grpcio", limits, streams).standing
 
     async def _load(self) -> None:
         models: list[HostedModel | HostedGenerator] = []

@@ -9,6 +9,9 @@ pub const MAX_SKIPS: usize = 24;
 const SHORT_RATIO: f64 = 0.93;
 const SHRINK_RATIO: f64 = 0.93;
 const SLACKEN_RATIO: f64 = 1.02;
+/// Most passes of a choice. Aims shrink by 7 % each, so that they span a factor of two million;
+/// without an end, an aim of zero or of infinity would shrink for ever.
+const MAX_PASSES: usize = 200;
 
 /// A queued request, as the rule sees it.
 #[derive(Clone, Copy, Debug)]
@@ -57,12 +60,15 @@ pub struct Terms<'a> {
 ///
 /// `candidates` come best first. Every member can be served within `margin` times the predicted
 /// time before its deadline. None only if no candidate could be served in time even alone.
-/// O(candidates * passes), with at most about 40 passes.
+/// O(candidates * passes), with about 40 passes, and at most 200.
 pub fn choose(candidates: &[Candidate], terms: &Terms, taken: &mut Vec<usize>) -> Option<Choice> {
     let cost = terms.cost;
     let smallest = candidates.iter().map(|candidate| candidate.units).min()?;
     let mut aim_ns = terms.quantum_ns.min(cost.of(reach(candidates, &terms.limits)));
-    while aim_ns >= cost.of(smallest) {
+    let floor_ns = cost.of(smallest);
+    let mut passes = 0;
+    while aim_ns >= floor_ns && passes < MAX_PASSES {
+        passes += 1;
         if let Some(choice) = fill(candidates, terms, aim_ns, taken) {
             return Some(tighten(candidates, terms, aim_ns, choice, taken));
         }

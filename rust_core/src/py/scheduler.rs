@@ -271,6 +271,10 @@ impl Scheduler {
         Ok(self.0.hold().set_replica_condition(now_ns.0, replica.0, condition.into())?)
     }
 
+    fn end_rest(&self, now_ns: Int, replica: Int, free_in_ns: Int) -> PyResult<()> {
+        Ok(self.0.hold().end_rest(now_ns.0, replica.0, free_in_ns.0)?)
+    }
+
     fn remove_replica(&self, now_ns: Int, replica: Int) -> PyResult<Vec<u64>> {
         Ok(self.0.hold().remove_replica(now_ns.0, replica.0)?)
     }

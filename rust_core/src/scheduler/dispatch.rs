@@ -241,7 +241,7 @@ impl Scheduler {
         hedge_of: Option<u64>,
     ) -> Option<()> {
         let replica = self.replicas.at_mut(plan.replica)?;
-        let to_idle = replica.outstanding.is_empty();
+        let to_idle = replica.is_idle(now_ns);
         let unplanned_ns = replica.handoff_ns.saturating_sub(MOST_PLANNED_HANDOFF_NS).max(0);
         let end_ns = plan.ready_ns.saturating_add(plan.predicted_ns);
         replica.begin(now_ns, batch.id, plan.predicted_ns);

@@ -270,6 +270,26 @@ impl Scheduler {
         Ok(())
     }
 
+    /// A replica that rests after a busy answer may be given a batch, which it begins in
+    /// `free_in_ns`; out of range counts as 0. Nothing changes for one that does not rest.
+    ///
+    /// # Errors
+    /// An unknown replica or a bad instant.
+    pub fn end_rest(
+        &mut self,
+        now_ns: i64,
+        replica: i64,
+        free_in_ns: i64,
+    ) -> Result<(), CoreError> {
+        let now_ns = self.advance(now_ns)?;
+        let slot = self.replica_slot(replica)?;
+        if let Some(replica) = self.replicas.at_mut(slot) {
+            replica.end_rest(now_ns, free_in_ns.max(0));
+        }
+        self.recount(slot);
+        Ok(())
+    }
+
     /// Removes a replica; returns the ids of batches still on it.
     ///
     /// # Errors

@@ -73,6 +73,8 @@ pub(super) struct Replica {
     /// When it should have finished them.
     pub busy_until_ns: i64,
     pub resting_until_ns: Option<i64>,
+    /// Until when others have the worker, by its own word.
+    pub taken_until_ns: i64,
     pub breaker: Breaker,
     /// Since when its share rises; None once it has all of it.
     pub ramp_from_ns: Option<i64>,
@@ -108,6 +110,7 @@ impl Replica {
             pending_ns: 0,
             busy_until_ns: now_ns,
             resting_until_ns: None,
+            taken_until_ns: now_ns,
             breaker: Breaker::default(),
             ramp_from_ns: None,
             is_pipelined: false,
@@ -178,7 +181,7 @@ impl Replica {
     /// When a batch sent now would begin on the device. Handoff counts where it leaves the device
     /// idle: a batch that arrives before the last one has ended costs none.
     pub(super) fn ready_ns(&self, now_ns: i64) -> i64 {
-        self.busy_until_ns.max(now_ns.saturating_add(self.handoff_ns))
+        self.busy_until_ns.max(self.taken_until_ns).max(now_ns.saturating_add(self.handoff_ns))
     }
 
     /// The part of its share that it gets by now; None for all.
@@ -232,12 +235,28 @@ impl Replica {
         self.failure_run = self.failure_run.saturating_add(1);
     }
 
-    /// The worker was occupied: neither a sample nor a penalty, but a rest.
+    /// True if a batch sent now would find an idle device, for all that is known.
+    pub(super) fn is_idle(&self, now_ns: i64) -> bool {
+        self.outstanding.is_empty() && self.taken_until_ns <= now_ns
+    }
+
+    /// The worker was occupied: neither a sample nor a penalty, but a rest. Where batches may
+    /// follow others, the next one leaves as long before the end of the others' as of its own.
     pub(super) fn rest(&mut self, now_ns: i64, asked_ns: i64) {
         self.busy_answers += 1;
         let own_ns = FIRST_REST_NS << self.busy_run.min(MAX_DOUBLINGS);
         self.busy_run = self.busy_run.saturating_add(1);
-        let rest_ns = own_ns.max(asked_ns.min(MAX_REST_NS));
+        let asked_ns = asked_ns.min(MAX_REST_NS);
+        self.taken_until_ns = now_ns.saturating_add(asked_ns);
+        let lead_ns = if self.is_pipelined { self.lead_ns } else { 0 };
+        let rest_ns = own_ns.max(asked_ns - lead_ns);
         self.resting_until_ns = Some(now_ns.saturating_add(rest_ns));
+    }
+
+    /// The worker called before its rest was over: a batch sent now begins in so long.
+    pub(super) fn end_rest(&mut self, now_ns: i64, free_in_ns: i64) {
+        if self.resting_until_ns.take().is_some() {
+            self.taken_until_ns = now_ns.saturating_add(free_in_ns.min(MAX_REST_NS));
+        }
     }
 }

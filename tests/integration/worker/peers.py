@@ -33,8 +33,8 @@ async def running_worker(clock: Clock | None = None, **values: Any) -> AsyncIter
         {"worker_id": "w1", "gateways": [], "models": simulated(), "drain_seconds": 5, **values}
     )
     worker = Worker(settings, clock=clock or SystemClock(), seeds=SeedTree(1))
-    await worker.start()
     try:
+        await worker.start()
         yield worker
     finally:
         await worker.close()

@@ -1,5 +1,6 @@
 """The next batch leaves just before its replica is free."""
 
+import pytest
 from tests.unit.core.fleet import MS, SECOND, Fleet, exact_ns
 
 from headway._core import Batch, BatchOutcome
@@ -114,3 +115,51 @@ def test_without_it_the_next_batch_leaves_when_the_replica_is_free() -> None:
     assert fleet.form() is None
     fleet.core.complete(fleet.now, first.id, BatchOutcome.OK, exact_ns(100), 100)
     assert not fleet.batch().is_pipelined
+
+
+def turned_away(fleet: Fleet, free_in_ns: int) -> Batch:
+    """A batch finds others' work at the worker, which ends in `free_in_ns`."""
+    fleet.ticket(slack=FAR)
+    batch = fleet.batch()
+    fleet.core.complete(fleet.now, batch.id, BatchOutcome.BUSY, retry_after_ns=free_in_ns)
+    return batch
+
+
+def test_it_leaves_as_long_before_the_end_of_others_work() -> None:
+    fleet = pipelining_fleet()
+    turned_away(fleet, 50 * MS)
+    leaves_at = fleet.now + 50 * MS - HANDOFF - TIMER
+    assert fleet.form() is None
+    assert fleet.core.next_event_ns() == leaves_at
+    fleet.now = leaves_at
+    batch = fleet.batch()
+    assert batch.is_pipelined
+    # It begins when that ends, and what it waited is nobody's handoff.
+    assert batch.slack_ns == [FAR - (50 * MS - HANDOFF - TIMER) - HANDOFF - TIMER - exact_ns(100)]
+    replica = batch.replica
+    fleet.run(batch, handoff_ns=40 * MS)
+    assert fleet.core.replica_stats(replica).handoff_ns == HANDOFF
+
+
+def test_a_worker_that_calls_ends_the_rest() -> None:
+    fleet = pipelining_fleet()
+    replica = turned_away(fleet, 50 * MS).replica
+    fleet.now += 10 * MS
+    fleet.core.end_rest(fleet.now, replica, 5 * MS)
+    batch = fleet.batch()
+    assert batch.is_pipelined
+    fleet.run(batch, handoff_ns=HANDOFF)
+    turned_away(fleet, 50 * MS)
+    fleet.core.end_rest(fleet.now, replica, 0)
+    assert not fleet.batch().is_pipelined
+
+
+def test_a_call_to_a_replica_that_does_not_rest_changes_nothing() -> None:
+    fleet = pipelining_fleet()
+    batch = running(fleet)
+    fleet.core.end_rest(fleet.now, batch.replica, 5 * MS)
+    fleet.ticket(slack=FAR)
+    leaves_at = fleet.now + exact_ns(100) - TIMER
+    assert fleet.core.look_at_ns(fleet.pool) == leaves_at
+    with pytest.raises(KeyError):
+        fleet.core.end_rest(fleet.now, 99, 0)

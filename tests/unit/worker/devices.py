@@ -7,7 +7,7 @@ from headway.runtimes.base import Execution, ItemOutput, Outcome
 from headway.telemetry.worker import ModelMetrics
 from headway.testing import ManualClock
 from headway.v1 import types_pb2, worker_pb2
-from headway.worker.batch import HostedModel, PendingBatch
+from headway.worker.batch import HostedModel, PendingBatch, Turn
 
 MS = 1_000_000
 OK = worker_pb2.ITEM_STATUS_OK
@@ -71,12 +71,14 @@ def item(item_id: int, text: str = "", remaining_ms: int = 1_000) -> worker_pb2.
 
 
 class Asker:
-    """Makes batches and keeps what is answered to them."""
+    """A gateway: makes batches, and keeps what is answered to them and what it is called for."""
 
     def __init__(self, clock: ManualClock, model: HostedModel) -> None:
         self.clock = clock
         self.model = model
         self.answers: list[worker_pb2.SessionResponse] = []
+        self.calls: list[int] = []
+        self.turn = Turn(self.calls.append)
 
     def batch(
         self,
@@ -91,7 +93,8 @@ class Asker:
             predicted_device_ns=predicted_ms * MS,
             pipelined=pipelined,
         )
-        return PendingBatch(message, self.model, self.clock.now_ns(), self.answers.append)
+        now_ns = self.clock.now_ns()
+        return PendingBatch(message, self.model, now_ns, self.answers.append, self.turn)
 
     @property
     def results(self) -> list[worker_pb2.BatchResult]:

@@ -99,10 +99,11 @@ async def test_one_batch_that_follows_its_gateway_s_last_one_may_wait() -> None:
     b.device.submit(b.asker.batch(1, item(1), predicted_ms=20))
     b.device.submit(b.asker.batch(2, item(2), predicted_ms=20, pipelined=True))
     # Only one, and nobody else's: another gateway hears at once to look elsewhere.
+    other = Asker(b.clock, b.asker.model)
     b.device.submit(b.asker.batch(3, item(3), predicted_ms=20, pipelined=True))
-    b.device.submit(b.asker.batch(4, item(4), predicted_ms=20))
+    b.device.submit(other.batch(4, item(4), predicted_ms=20))
     await b.clock.advance(10 * MS)
-    assert [busy.batch_id for busy in b.asker.busy] == [3, 4]
+    assert [busy.batch_id for busy in b.asker.busy + other.busy] == [3, 4]
     assert b.device.free_slots == 0
     b.runtime.finish(device_ns=10 * MS)
     await b.clock.advance(20 * MS)

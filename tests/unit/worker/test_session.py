@@ -18,9 +18,7 @@ class Line:
     def __init__(self, *, max_batches: int = 1, token: str | None = None) -> None:
         self.clock = ManualClock()
         self.runtime = HandRuntime()
-        self.device = Device(
-            self.clock, max_batches=max_batches, freed=lambda: self.session.tell_freed()
-        )
+        self.device = Device(self.clock, max_batches=max_batches)
         self.session = GatewaySession(
             device=self.device,
             models=(hosted(self.runtime),),
@@ -151,8 +149,10 @@ async def test_who_was_turned_away_hears_when_there_is_room() -> None:
     line.runtime.finish()
     await line.clock.settle()
     messages = await line.heard()
-    assert kinds(messages) == ["greeting", "busy", "result", "capacity"]
-    assert messages[3].capacity.free_slots == 1
+    # Before any answer, at which whoever was served would send the next.
+    assert kinds(messages) == ["greeting", "busy", "capacity", "result"]
+    assert messages[2].capacity.free_slots == 1
+    assert messages[2].capacity.free_in_ns == 0
 
 
 async def test_who_was_not_turned_away_hears_nothing_more() -> None:

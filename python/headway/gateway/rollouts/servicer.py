@@ -3,6 +3,7 @@
 from typing import Any, Final
 
 from headway.errors import InvalidRequest
+from headway.gateway.messages import position
 from headway.gateway.rollouts import messages
 from headway.gateway.rollouts.service import Rollouts
 from headway.rpc.interceptors import current_caller
@@ -93,7 +94,7 @@ class RolloutMethods:
     ) -> control_pb2.ListRolloutsResponse:
         """Rollouts, newest first."""
         size = _page_size(request.page_size)
-        before_ns = _token(request.page_token)
+        before_ns = position(request.page_token)
         found = await self.rollouts.newest(request.model, before_ns=before_ns, limit=size + 1)
         shown = found[:size]
         token = str(shown[-1].started_at_ns) if len(found) > size else ""
@@ -107,7 +108,7 @@ class RolloutMethods:
         """The verdicts of a rollout, oldest first."""
         _required(request.rollout_id, "rollout_id")
         size = _page_size(request.page_size)
-        after = _token(request.page_token) or 0
+        after = position(request.page_token) or 0
         found = await self.rollouts.verdicts(request.rollout_id, after=after, limit=size + 1)
         shown = found[:size]
         token = str(shown[-1].sequence) if len(found) > size else ""
@@ -132,13 +133,3 @@ def _page_size(asked: int) -> int:
             f"page_size is {asked}; it must be in [1, {_LARGEST_PAGE}]", field="page_size"
         )
     return asked or _DEFAULT_PAGE
-
-
-def _token(token: str) -> int | None:
-    if not token:
-        return None
-    if not token.isdigit() or len(token) > 20:
-        raise InvalidRequest(
-            f"page_token is {token[:40]!r}; give one that an answer gave", field="page_token"
-        )
-    return int(token)
