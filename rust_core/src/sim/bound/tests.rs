@@ -75,7 +75,7 @@ fn is_never_below_the_optimum_and_near_it() {
         bounds += bound;
         optima += optimum;
     }
-    // The relaxation itself is off by 15.1 % on instances as small as these: more rounds of
-    // the search do not lower it.
-    assert!(bounds <= 1.16 * optima, "{bounds} against {optima}");
+    // The configuration program itself is 2 to 3 % above the optimum of instances as small as these;
+    // `tests/sim/test_bound.py` holds the bound to that program. The rest is for 60 rounds.
+    assert!(bounds <= 1.035 * optima, "{bounds} against {optima}");
 }
