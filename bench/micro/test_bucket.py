@@ -3,7 +3,9 @@
 Question:  the cost of one charge that succeeds, with one bucket and with a million tenants.
 Workload:  one bucket with a burst it never reaches the end of; then 1,000 charges a round of
            tenants drawn at random, of 1,000 and of 1,000,000 (the table's time is for 1,000). Time
-           stands still. Beside it the same in plain Python, and calls that do nothing.
+           stands still. Beside it the same in plain Python, calls that do nothing, and reads of
+           one byte at the same places of a plain array with a cache line of 64 bytes a tenant:
+           the growth of these is that of the machine's memory.
 Command:   python -m pytest bench/micro/test_bucket.py --benchmark-only
 """
 
@@ -15,6 +17,8 @@ from headway._core import EdfQueue, Rng, Scheduler, TokenBucket
 
 CHARGES = 1_000
 ROUNDS = 200
+LINE = 64
+"""Bytes of a cache line."""
 TENANTS = (1_000, 1_000_000)
 
 
@@ -68,6 +72,21 @@ class TestManyTenants:
         benchmark.pedantic(
             target,
             setup=lambda: (([draws.below(count) for _ in range(CHARGES)],), {}),
+            rounds=ROUNDS,
+        )
+
+    def test_bare_read(self, benchmark: BenchmarkFixture, count: int) -> None:
+        benchmark.group = f"1k charges, {count} tenants"
+        # Written to: untouched pages would all be one.
+        lines, draws = bytearray(b"\x01") * (LINE * count), Rng(2)
+
+        def target(places: list[int]) -> None:
+            for place in places:
+                lines[place]
+
+        benchmark.pedantic(
+            target,
+            setup=lambda: (([LINE * draws.below(count) for _ in range(CHARGES)],), {}),
             rounds=ROUNDS,
         )
 

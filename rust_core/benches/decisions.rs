@@ -7,9 +7,9 @@
 //! anywhere in an hour; batches of 32; fleets of 10, 1,000 and 10,000 replicas.
 //! Command: cargo bench -p headway-core --no-default-features --bench decisions
 use std::hint::black_box;
+use std::time::{Duration, Instant};
 
 use criterion::{criterion_group, criterion_main, BatchSize, BenchmarkId, Criterion};
-use headway_core::bucket::TokenBucket;
 use headway_core::cost::{Affine, CostModel};
 use headway_core::edf::EdfQueue;
 use headway_core::median::RecentMedian;
@@ -115,6 +115,51 @@ fn form_and_complete(criterion: &mut Criterion) {
     group.finish();
 }
 
+/// `complete` alone, after as many have come as the batch took, so that its members are not warm.
+fn complete(criterion: &mut Criterion) {
+    let mut group = criterion.benchmark_group("complete");
+    for queued in QUEUED {
+        let mut fleet = Fleet::new(queued);
+        group.bench_function(BenchmarkId::from_parameter(queued), |bencher| {
+            bencher.iter_custom(|rounds| {
+                let mut spent = Duration::ZERO;
+                for _ in 0..rounds {
+                    let batch = fleet.form();
+                    for _ in &batch.tickets {
+                        fleet.offer();
+                    }
+                    let began = Instant::now();
+                    fleet.complete(&batch);
+                    spent += began.elapsed();
+                }
+                spent
+            });
+        });
+    }
+    group.finish();
+}
+
+/// `form_batch` alone.
+fn form_batch(criterion: &mut Criterion) {
+    let mut group = criterion.benchmark_group("form_batch");
+    for queued in QUEUED {
+        let mut fleet = Fleet::new(queued);
+        group.bench_function(BenchmarkId::from_parameter(queued), |bencher| {
+            bencher.iter_custom(|rounds| {
+                let mut spent = Duration::ZERO;
+                for _ in 0..rounds {
+                    let began = Instant::now();
+                    let batch = fleet.form();
+                    spent += began.elapsed();
+                    fleet.settle(&batch);
+                }
+                spent
+            });
+        });
+    }
+    group.finish();
+}
+
 fn pick(criterion: &mut Criterion) {
     let mut group = criterion.benchmark_group("pick");
     for replicas in [10u32, 1_000, 10_000] {
@@ -159,15 +204,32 @@ fn slack(criterion: &mut Criterion) {
 }
 
 /// A charge that succeeds, of tenants at random.
-#[allow(clippy::cast_possible_truncation)] // small draws
+#[allow(clippy::cast_possible_wrap)] // small draws
 fn charge(criterion: &mut Criterion) {
-    let mut group = criterion.benchmark_group("token bucket");
+    let mut group = criterion.benchmark_group("charge");
     for tenants in [1_000u64, 1_000_000] {
         let mut draws = Rng::new(5);
-        let mut buckets: Vec<TokenBucket> =
-            (0..tenants).map(|_| TokenBucket::new(0, 1e6, 1e15)).collect();
+        let mut core = Scheduler::new(1, 1 << 10, 3).expect("in range");
+        for _ in 0..tenants {
+            core.add_tenant(0, 1e6, 1e15).expect("there is room");
+        }
         group.bench_function(BenchmarkId::from_parameter(tenants), |bencher| {
-            bencher.iter(|| buckets[draws.below(tenants) as usize].take(0, 100));
+            bencher.iter(|| core.charge(0, draws.below(tenants) as i64, 100));
+        });
+    }
+    group.finish();
+    bare_read(criterion);
+}
+
+/// What `charge` grows by that is the machine's: a read of a cache line for each tenant.
+#[allow(clippy::cast_possible_truncation)] // small draws
+fn bare_read(criterion: &mut Criterion) {
+    let mut group = criterion.benchmark_group("bare read");
+    for tenants in [1_000u64, 1_000_000] {
+        let mut draws = Rng::new(5);
+        let lines = vec![[1u64; 8]; tenants as usize];
+        group.bench_function(BenchmarkId::from_parameter(tenants), |bencher| {
+            bencher.iter(|| lines[draws.below(tenants) as usize][0]);
         });
     }
     group.finish();
@@ -192,5 +254,16 @@ fn nothing(criterion: &mut Criterion) {
     });
 }
 
-criterion_group!(benches, nothing, offer, form_and_complete, pick, slack, charge, graph_cost);
+criterion_group!(
+    benches,
+    nothing,
+    offer,
+    form_batch,
+    complete,
+    form_and_complete,
+    pick,
+    slack,
+    charge,
+    graph_cost
+);
 criterion_main!(benches);

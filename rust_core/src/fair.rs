@@ -16,17 +16,25 @@ impl Fading {
     /// What is left at `now_ns`. Never negative.
     #[must_use]
     pub fn at(&self, now_ns: i64, memory_ns: f64) -> f64 {
-        let passed_ns = now_ns.saturating_sub(self.at_ns).max(0) as f64;
-        self.amount * (-passed_ns / memory_ns).exp()
+        faded(self.amount, self.at_ns, now_ns, memory_ns)
     }
 
-    /// Adds an amount that was due at `since_ns`, and so has faded since; negative takes it back.
-    pub fn add(&mut self, now_ns: i64, since_ns: i64, amount: f64, memory_ns: f64) {
-        let passed_ns = now_ns.saturating_sub(since_ns).max(0) as f64;
-        let faded = amount * (-passed_ns / memory_ns).exp();
-        self.amount = (self.at(now_ns, memory_ns) + faded).max(0.0);
+    /// Adds an amount as of now; negative takes it back.
+    pub fn add(&mut self, now_ns: i64, amount: f64, memory_ns: f64) {
+        self.amount = (self.at(now_ns, memory_ns) + amount).max(0.0);
         self.at_ns = self.at_ns.max(now_ns);
     }
+}
+
+/// What is left at `now_ns` of an amount that was due at `since_ns`.
+#[must_use]
+pub fn faded(amount: f64, since_ns: i64, now_ns: i64, memory_ns: f64) -> f64 {
+    let passed_ns = now_ns.saturating_sub(since_ns);
+    if passed_ns <= 0 {
+        // The usual case within a batch, and an exponential less.
+        return amount;
+    }
+    amount * (-(passed_ns as f64) / memory_ns).exp()
 }
 
 /// Part of its weight that a request keeps, in [1/32, 1], when its tenant has had `over` times

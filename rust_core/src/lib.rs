@@ -24,6 +24,7 @@ pub mod limiter;
 pub mod median;
 pub mod p2c;
 pub mod quantile;
+pub mod recency;
 pub mod residual;
 pub mod retry;
 pub mod rng;

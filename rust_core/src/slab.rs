@@ -7,6 +7,13 @@ const GENERATION_MASK: u64 = (1 << (63 - SLOT_BITS)) - 1;
 /// Most entries of a slab.
 pub const MAX_SLOTS: usize = 1 << SLOT_BITS;
 
+/// Slot of a key, stale or not.
+#[must_use]
+#[allow(clippy::cast_possible_truncation)] // masked to 24 bits
+pub fn slot_of(key: u64) -> u32 {
+    (key & SLOT_MASK) as u32
+}
+
 #[derive(Debug)]
 struct Entry<T> {
     generation: u64,
@@ -71,9 +78,8 @@ impl<T> Slab<T> {
 
     /// Slot of a live key.
     #[must_use]
-    #[allow(clippy::cast_possible_truncation)] // masked to 24 bits
     pub fn slot(&self, key: u64) -> Option<u32> {
-        let slot = (key & SLOT_MASK) as u32;
+        let slot = slot_of(key);
         let entry = self.entries.get(slot as usize)?;
         let live = entry.value.is_some() && entry.generation == key >> SLOT_BITS;
         live.then_some(slot)

@@ -1,7 +1,8 @@
 //! Tenants: their quotas, what they have in hand, and what they had of recent device time.
 use crate::bucket::TokenBucket;
-use crate::fair::Fading;
-use crate::slab::Slab;
+use crate::fair::{faded, Fading};
+use crate::recency::{Part, Recency};
+use crate::slab::{slot_of, Slab};
 
 /// Recent device time that shares are judged by: after so long 1/e of it still counts.
 pub const DEFAULT_MEMORY_NS: f64 = 5e9;
@@ -13,7 +14,6 @@ const RELINK_PART: i64 = 8;
 const VALUE_GAIN: f64 = 0.05;
 /// Idle tenants that one newcomer may look at for a place.
 const MAX_LOOKS: usize = 16;
-const NONE: u32 = u32::MAX;
 
 /// What a tenant may have.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -47,13 +47,40 @@ impl TenantTerms {
     }
 }
 
-/// One tenant's state.
+/// What a charge touches, in one cache line: with a million tenants, memory is what it costs.
+#[derive(Debug)]
+#[repr(align(64))]
+struct Meter {
+    /// Key of the tenant; `FREE` for none.
+    key: u64,
+    bucket: TokenBucket,
+    /// Its part in the fair shares.
+    weight: f64,
+    /// When it was put at the head of the active ones; `IDLE` if it is not one of them.
+    active_at_ns: i64,
+}
+
+const FREE: u64 = u64::MAX;
+const IDLE: i64 = i64::MIN;
+const _: () = assert!(size_of::<Meter>() == 64, "a charge is one cache line");
+
+impl Meter {
+    fn part(&self) -> Part {
+        if self.active_at_ns == IDLE {
+            Part::Idle
+        } else {
+            Part::Active
+        }
+    }
+}
+
+/// What is known of one tenant besides its bucket.
 #[derive(Debug)]
 pub struct Tenant {
-    /// Its quota.
-    pub bucket: TokenBucket,
-    /// What it may have.
-    pub terms: TenantTerms,
+    /// Requests that it may have queued.
+    pub max_queued_requests: u64,
+    /// Units that it may have queued.
+    pub max_queued_units: u64,
     /// Requests of it that are queued.
     pub queued_requests: u64,
     /// Their units.
@@ -63,10 +90,6 @@ pub struct Tenant {
     device_ns: Fading,
     /// Logarithm of the usual value of its requests; None before there was one.
     value_log: Option<f64>,
-    linked_at_ns: i64,
-    is_active: bool,
-    newer: u32,
-    older: u32,
 }
 
 impl Tenant {
@@ -84,15 +107,6 @@ impl Tenant {
     }
 }
 
-/// Ends of a list through the tenants, newest first.
-#[derive(Debug, Clone, Copy)]
-struct List {
-    newest: u32,
-    oldest: u32,
-}
-
-const EMPTY: List = List { newest: NONE, oldest: NONE };
-
 /// Tenants with a state of their own: at most `capacity`, each call O(1).
 ///
 /// Idle ones make room for newcomers, those first that were idle longest. A tenant is idle when
@@ -101,8 +115,9 @@ const EMPTY: List = List { newest: NONE, oldest: NONE };
 #[derive(Debug)]
 pub struct TenantTable {
     slab: Slab<Tenant>,
-    active: List,
-    idle: List,
+    /// By slot, as the tenants.
+    meters: Vec<Meter>,
+    recency: Recency,
     memory_ns: f64,
     active_weight: f64,
     num_active: usize,
@@ -115,8 +130,8 @@ impl TenantTable {
     pub fn new(capacity: usize) -> Self {
         Self {
             slab: Slab::new(capacity, 0),
-            active: EMPTY,
-            idle: EMPTY,
+            meters: Vec::new(),
+            recency: Recency::default(),
             memory_ns: DEFAULT_MEMORY_NS,
             active_weight: 0.0,
             num_active: 0,
@@ -153,40 +168,47 @@ impl TenantTable {
         if self.slab.is_full() && !self.make_room(now_ns) {
             return None;
         }
-        let mut bucket = TokenBucket::new(now_ns, terms.units_per_s, terms.burst_units);
-        bucket.set_largest(terms.largest_units);
         let key = self.slab.insert(Tenant {
-            bucket,
-            terms,
+            max_queued_requests: terms.max_queued_requests,
+            max_queued_units: terms.max_queued_units,
             queued_requests: 0,
             queued_units: 0,
             live: 0,
             device_ns: Fading::default(),
             value_log: None,
-            linked_at_ns: now_ns,
-            is_active: false,
-            newer: NONE,
-            older: NONE,
         })?;
-        self.link(self.slab.slot(key)?);
+        let mut bucket = TokenBucket::new(now_ns, terms.units_per_s, terms.burst_units);
+        bucket.set_largest(terms.largest_units);
+        let meter = Meter { key, bucket, weight: terms.weight, active_at_ns: IDLE };
+        let slot = self.slab.slot(key)?;
+        match self.meters.get_mut(slot as usize) {
+            Some(free) => *free = meter,
+            None => self.meters.push(meter),
+        }
+        self.recency.push(Part::Idle, slot);
         Some(key)
     }
 
     /// Changes what a tenant may have; what its bucket holds stays, up to the new burst.
-    pub fn set_terms(&mut self, now_ns: i64, slot: u32, terms: TenantTerms) {
-        let Some(tenant) = self.slab.at_mut(slot) else { return };
-        tenant.bucket.set_quota(now_ns, terms.units_per_s, terms.burst_units);
-        tenant.bucket.set_largest(terms.largest_units);
-        if tenant.is_active {
-            self.active_weight += terms.weight - tenant.terms.weight;
+    pub fn set_terms(&mut self, now_ns: i64, slot: u32, terms: &TenantTerms) {
+        let Some(meter) = self.meters.get_mut(slot as usize) else { return };
+        meter.bucket.set_quota(now_ns, terms.units_per_s, terms.burst_units);
+        meter.bucket.set_largest(terms.largest_units);
+        if meter.part() == Part::Active {
+            self.active_weight += terms.weight - meter.weight;
         }
-        tenant.terms = terms;
+        meter.weight = terms.weight;
+        if let Some(tenant) = self.slab.at_mut(slot) {
+            tenant.max_queued_requests = terms.max_queued_requests;
+            tenant.max_queued_units = terms.max_queued_units;
+        }
     }
 
     /// Slot of a key that is not stale.
     #[must_use]
     pub fn slot(&self, key: u64) -> Option<u32> {
-        self.slab.slot(key)
+        let slot = slot_of(key);
+        self.meters.get(slot as usize).filter(|meter| meter.key == key).map(|_| slot)
     }
 
     /// A tenant by slot.
@@ -200,27 +222,46 @@ impl TenantTable {
         self.slab.at_mut(slot)
     }
 
+    /// A tenant's quota, by slot.
+    #[must_use]
+    pub fn bucket(&self, slot: u32) -> Option<&TokenBucket> {
+        self.meters.get(slot as usize).map(|meter| &meter.bucket)
+    }
+
+    /// A tenant's quota, to charge.
+    pub fn bucket_mut(&mut self, slot: u32) -> Option<&mut TokenBucket> {
+        self.meters.get_mut(slot as usize).map(|meter| &mut meter.bucket)
+    }
+
     /// Takes note that a tenant asks for something.
     #[allow(clippy::cast_possible_truncation)] // a span of some seconds
     pub fn touch(&mut self, now_ns: i64, slot: u32) {
         let relink_ns = (ACTIVE_MEMORIES * self.memory_ns) as i64 / RELINK_PART;
-        let Some(tenant) = self.slab.at(slot) else { return };
-        if !tenant.is_active || now_ns.saturating_sub(tenant.linked_at_ns) >= relink_ns {
+        let Some(meter) = self.meters.get(slot as usize) else { return };
+        let part = meter.part();
+        if part == Part::Idle || now_ns.saturating_sub(meter.active_at_ns) >= relink_ns {
             self.retire(now_ns);
-            self.unlink(slot);
-            if let Some(tenant) = self.slab.at_mut(slot) {
-                (tenant.is_active, tenant.linked_at_ns) = (true, now_ns);
-            }
-            self.link(slot);
+            self.move_to(Part::Active, now_ns, slot);
         }
+    }
+
+    /// Reads what the ends of requests will look at, so that waiting for memory overlaps.
+    pub fn read_ahead(&self, slots: impl Iterator<Item = u32>) {
+        let mut read = 0;
+        for slot in slots {
+            read ^= self.at(slot).map_or(0, |tenant| tenant.live);
+            read ^= self.meters.get(slot as usize).map_or(0, |meter| meter.key);
+        }
+        std::hint::black_box(read);
     }
 
     /// Adds device time to a tenant's account, as of `since_ns`; negative takes it back.
     pub fn add_time(&mut self, now_ns: i64, slot: u32, since_ns: i64, device_ns: f64) {
         let memory_ns = self.memory_ns;
         let Some(tenant) = self.slab.at_mut(slot) else { return };
-        tenant.device_ns.add(now_ns, since_ns, device_ns, memory_ns);
-        self.device_ns.add(now_ns, since_ns, device_ns, memory_ns);
+        let left_ns = faded(device_ns, since_ns, now_ns, memory_ns);
+        tenant.device_ns.add(now_ns, left_ns, memory_ns);
+        self.device_ns.add(now_ns, left_ns, memory_ns);
     }
 
     /// What a tenant had of recent device time over its fair share of it: 1 for exactly that.
@@ -230,88 +271,62 @@ impl TenantTable {
     #[must_use]
     pub fn over(&self, now_ns: i64, slot: u32) -> f64 {
         let Some(tenant) = self.slab.at(slot) else { return 0.0 };
+        let weight = self.meters.get(slot as usize).map_or(1.0, |meter| meter.weight);
         let own_ns = tenant.device_ns.at(now_ns, self.memory_ns);
         let all_ns = self.device_ns.at(now_ns, self.memory_ns).max(own_ns);
         if own_ns <= 0.0 || self.active_weight <= 0.0 {
             return 0.0;
         }
-        (own_ns / all_ns) * (self.active_weight / tenant.terms.weight)
+        (own_ns / all_ns) * (self.active_weight / weight)
     }
 
     /// Lets those retire that asked for nothing of late. Amortised O(1): each was touched before.
     #[allow(clippy::cast_possible_truncation)] // a span of some seconds
     fn retire(&mut self, now_ns: i64) {
         let active_ns = (ACTIVE_MEMORIES * self.memory_ns) as i64;
-        while let Some(tenant) = self.slab.at(self.active.oldest) {
-            if now_ns.saturating_sub(tenant.linked_at_ns) < active_ns {
+        while let Some(slot) = self.recency.oldest(Part::Active) {
+            let linked_at_ns = self.meters[slot as usize].active_at_ns;
+            if now_ns.saturating_sub(linked_at_ns) < active_ns {
                 return;
             }
-            let slot = self.active.oldest;
-            self.unlink(slot);
-            if let Some(tenant) = self.slab.at_mut(slot) {
-                tenant.is_active = false;
-            }
-            self.link(slot);
+            self.move_to(Part::Idle, now_ns, slot);
         }
         self.active_weight = 0.0; // nobody is left: no rounding either
     }
 
     fn make_room(&mut self, now_ns: i64) -> bool {
         for _ in 0..MAX_LOOKS {
-            let slot = self.idle.oldest;
-            let Some(tenant) = self.slab.at(slot) else { return false };
-            let is_idle = tenant.live == 0 && tenant.bucket.is_full(now_ns);
-            self.unlink(slot);
-            if is_idle {
+            let Some(slot) = self.recency.oldest(Part::Idle) else { return false };
+            let is_live = self.slab.at(slot).is_none_or(|tenant| tenant.live > 0);
+            let meter = &mut self.meters[slot as usize];
+            self.recency.remove(Part::Idle, slot);
+            if !is_live && meter.bucket.is_full(now_ns) {
+                meter.key = FREE;
                 self.slab.take(slot);
                 return true;
             }
-            self.link(slot);
+            self.recency.push(Part::Idle, slot);
         }
         false
     }
 
-    /// Puts a tenant at the head of its list.
-    fn link(&mut self, slot: u32) {
-        let Some(tenant) = self.slab.at_mut(slot) else { return };
-        let list = if tenant.is_active {
-            self.active_weight += tenant.terms.weight;
-            self.num_active += 1;
-            &mut self.active
-        } else {
-            &mut self.idle
-        };
-        let next = list.newest;
-        (tenant.newer, tenant.older) = (NONE, next);
-        list.newest = slot;
-        if next == NONE {
-            list.oldest = slot;
-        } else if let Some(next) = self.slab.at_mut(next) {
-            next.newer = slot;
-        }
-    }
-
-    fn unlink(&mut self, slot: u32) {
-        let Some(tenant) = self.slab.at(slot) else { return };
-        let (newer, older) = (tenant.newer, tenant.older);
-        let list = if tenant.is_active {
-            self.active_weight -= tenant.terms.weight;
-            self.num_active -= 1;
-            &mut self.active
-        } else {
-            &mut self.idle
-        };
-        if newer == NONE {
-            list.newest = older;
-        }
-        if older == NONE {
-            list.oldest = newer;
-        }
-        if let Some(newer) = self.slab.at_mut(newer) {
-            newer.older = older;
-        }
-        if let Some(older) = self.slab.at_mut(older) {
-            older.newer = newer;
+    /// Puts a tenant at the head of a list.
+    fn move_to(&mut self, part: Part, now_ns: i64, slot: u32) {
+        let meter = &mut self.meters[slot as usize];
+        let from = meter.part();
+        meter.active_at_ns = if part == Part::Active { now_ns } else { IDLE };
+        self.recency.remove(from, slot);
+        self.recency.push(part, slot);
+        match (from, part) {
+            (Part::Idle, Part::Active) => {
+                self.active_weight += meter.weight;
+                self.num_active += 1;
+            }
+            (Part::Active, Part::Idle) => {
+                self.active_weight -= meter.weight;
+                self.num_active -= 1;
+            }
+            _ => {}
         }
     }
 }

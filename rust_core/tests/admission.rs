@@ -41,6 +41,31 @@ fn step() -> impl Strategy<Value = Step> {
     ]
 }
 
+/// What must be true of a tenant with 10 units a second and a burst of 100.
+struct Guest {
+    key: u64,
+    live: u64,
+    asked_ns: Option<i64>,
+    level: f64,
+    at_ns: i64,
+}
+
+impl Guest {
+    fn new(now_ns: i64, key: u64) -> Self {
+        Self { key, live: 0, asked_ns: None, level: 100.0, at_ns: now_ns }
+    }
+
+    fn level(&self, now_ns: i64) -> f64 {
+        (self.level + (now_ns - self.at_ns) as f64 / 1e9 * 10.0).min(100.0)
+    }
+
+    /// Nothing live, a full bucket, and nothing asked for within so many seconds.
+    fn is_idle(&self, now_ns: i64, quiet_s: i64) -> bool {
+        let is_quiet = self.asked_ns.is_none_or(|at_ns| now_ns - at_ns >= quiet_s * SECOND);
+        self.live == 0 && self.level(now_ns) >= 100.0 - 1e-6 && is_quiet
+    }
+}
+
 /// All that was ever charged, as (tenant, instant, ns): shares are sums over it.
 #[derive(Default)]
 struct Ledger {
@@ -105,6 +130,56 @@ proptest! {
                 }
                 prop_assert!(over >= 0.0);
             }
+        }
+    }
+
+    /// Four places, newcomers all the time: who is forgotten had nothing to lose by it.
+    #[test]
+    fn only_idle_tenants_make_room(
+        steps in prop::collection::vec((0..5u8, 0..4usize, 0..15_000i64), 1..150)
+    ) {
+        let mut table = TenantTable::new(4);
+        let mut known: Vec<Guest> = Vec::new();
+        let mut now_ns = 0;
+        for (kind, at, number) in steps {
+            let guest = known.get_mut(at);
+            let slot = guest.as_ref().and_then(|guest| table.slot(guest.key));
+            prop_assert_eq!(slot.is_some(), guest.is_some());
+            match (kind, guest.zip(slot)) {
+                (0, _) => now_ns += number * 1_000_000,
+                (1, Some((guest, slot))) => {
+                    table.touch(now_ns, slot);
+                    let taken = table.bucket_mut(slot).map(|bucket| bucket.take(now_ns, 20));
+                    guest.asked_ns = Some(now_ns);
+                    let level = guest.level(now_ns);
+                    prop_assert_eq!(taken == Some(Quota::Enough), level >= 20.0 - 1e-6);
+                    if taken == Some(Quota::Enough) {
+                        (guest.level, guest.at_ns) = (level - 20.0, now_ns);
+                    }
+                }
+                (2, Some((guest, slot))) => {
+                    guest.live = u64::from(number % 2 == 0);
+                    table.at_mut(slot).expect("known").live = guest.live;
+                }
+                (3 | 4, _) => {
+                    let was_full = known.len() == 4;
+                    let key = table.add(now_ns, TenantTerms::quota(10.0, 100.0));
+                    let lost = known.iter().position(|guest| table.slot(guest.key).is_none());
+                    match (key, lost.map(|at| known.remove(at))) {
+                        (None, lost) => {
+                            prop_assert!(was_full && lost.is_none());
+                            prop_assert!(!known.iter().any(|guest| guest.is_idle(now_ns - 1_000_000, 10)));
+                        }
+                        (Some(_), Some(lost)) => {
+                            prop_assert!(was_full && lost.is_idle(now_ns, 8));
+                        }
+                        (Some(_), None) => prop_assert!(!was_full),
+                    }
+                    known.extend(key.map(|key| Guest::new(now_ns, key)));
+                }
+                _ => {}
+            }
+            prop_assert_eq!(table.len(), known.len());
         }
     }
 
@@ -176,8 +251,8 @@ fn a_tenant_with_work_or_debt_keeps_its_place() {
     if let Some(busy) = table.at_mut(slots[0]) {
         busy.live = 1;
     }
-    if let Some(owing) = table.at_mut(slots[1]) {
-        owing.bucket.take(0, 90);
+    if let Some(owing) = table.bucket_mut(slots[1]) {
+        owing.take(0, 90);
     }
     assert_eq!(table.add(60 * SECOND, quota), None);
     // The bucket is full again after 90 s.

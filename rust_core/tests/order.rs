@@ -1,7 +1,7 @@
 //! The ordered structures against plain ones, step by step on random histories.
 use std::collections::{BTreeMap, BTreeSet};
 
-use headway_core::deadline::DeadlineHeap;
+use headway_core::deadline::Deadlines;
 use headway_core::edf::EdfQueue;
 use headway_core::slab::Slab;
 use headway_core::tree::OrderTree;
@@ -98,7 +98,7 @@ proptest! {
 
     #[test]
     fn deadline_heap_equals_a_sorted_set(steps in prop::collection::vec((0..30u32, 0..50i64, any::<bool>()), 0..200)) {
-        let mut heap = DeadlineHeap::new();
+        let mut heap = Deadlines::new();
         let mut model: BTreeSet<(i64, u64, u32)> = BTreeSet::new();
         for (order, (slot, deadline, add)) in (0u64..).zip(steps) {
             let held = model.iter().find(|due| due.2 == slot).copied();

@@ -8,7 +8,7 @@ from tests.dst.draw import MS
 from tests.dst.plan import WRITER
 from tests.dst.world import SESSION, SimulatedGateway, World
 
-from headway.gateway.wiring import Gateway
+from headway.gateway.services import Gateway
 from headway.runtimes.base import Execution, Runtime
 from headway.v1 import types_pb2, worker_pb2
 

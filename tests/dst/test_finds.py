@@ -53,7 +53,7 @@ BROKEN = [
     ("lost sessions are not noticed", Dispatcher, "on_lost", deaf, ""),
     ("workers run what was taken back", PendingBatch, "begin", runs_all, "runs what"),
     ("workers hear no cancellation", GatewaySession, "_cancel", deaf, ""),
-    ("members of others are taken for answers", dispatch, "_match", first_member_only, ""),
+    ("members of others are taken for answers", dispatch, "match", first_member_only, ""),
     ("callers that leave are not noticed", RequestPath, "cancel", deaf, ""),
     ("unanswered batches keep their slot", Dispatcher, "give_up_overdue", deaf, "batches left"),
 ]

@@ -11,8 +11,9 @@ from tests.dst.plan import LEASE_S, MODEL, WRITER, Fault, Plan, WorkerPlan
 from tests.dst.trace import Trace
 
 from headway import clock as wall_clock
+from headway.gateway.services import Gateway
 from headway.gateway.settings import GatewaySettings
-from headway.gateway.wiring import Gateway, wire
+from headway.gateway.wiring import wire
 from headway.rng import SeedTree
 from headway.testing.memory import MemoryServer, connect_from
 from headway.testing.network import Network, Node, NodeClock

@@ -14,8 +14,9 @@ from grpc_status import rpc_status
 from headway.clock import Clock, SystemClock
 from headway.gateway.main import GatewayProcess
 from headway.gateway.reload import Load
+from headway.gateway.services import Gateway
 from headway.gateway.settings import GatewaySettings
-from headway.gateway.wiring import Gateway, wire
+from headway.gateway.wiring import wire
 from headway.rng import SeedTree
 from headway.v1 import control_pb2, control_pb2_grpc, inference_pb2, inference_pb2_grpc, types_pb2
 from headway.worker.settings import WorkerSettings

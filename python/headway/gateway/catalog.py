@@ -1,7 +1,6 @@
 """Models, their versions, and how unpinned traffic divides over them."""
 
 import difflib
-import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
@@ -12,6 +11,7 @@ from headway.admission.units import UnitEstimator
 from headway.errors import InvalidRequest, ModelLoading, ModelNotFound
 from headway.gateway.policy_settings import SchedulingSettings
 from headway.gateway.settings import GatewaySettings, ModelSettings
+from headway.gateway.version_order import natural
 from headway.rpc.convert import duration_ns
 from headway.telemetry.gateway import GatewayMetrics, PoolMetrics
 from headway.v1 import control_pb2, types_pb2
@@ -76,7 +76,7 @@ class Model:
     def live_split(self) -> list[tuple[Pool, float]]:
         """Registered versions with their shares; the first also takes keys of empty pools."""
         if self.split_source == control_pb2.TRAFFIC_SPLIT_SOURCE_DEFAULT:
-            lowest = min(self.versions, key=_natural, default=None)
+            lowest = min(self.versions, key=natural, default=None)
             return [] if lowest is None else [(self.versions[lowest], 1.0)]
         known = [(self.versions[v], s) for v, s in self.split.items() if v in self.versions]
         total = sum(share for _, share in known)
@@ -303,7 +303,7 @@ class Catalog:
 def _unknown_version(model: Model, version: str, still_learning: bool) -> Exception:
     if still_learning:
         return _loading(f"version {version} of {model.name} has no worker yet")
-    known = ", ".join(sorted(model.versions, key=_natural)) or "none yet"
+    known = ", ".join(sorted(model.versions, key=natural)) or "none yet"
     return ModelNotFound(
         f"model {model.name} has no version {version!r}; there are: {known}",
         field="version",
@@ -313,12 +313,3 @@ def _unknown_version(model: Model, version: str, still_learning: bool) -> Except
 
 def _loading(what: str) -> ModelLoading:
     return ModelLoading(f"{what}; retry in 1 s", retry_after_ns=_RETRY_NS)
-
-
-def _natural(version: str) -> list[tuple[int, int, str]]:
-    """Orders v2 before v10."""
-    return [
-        (0, int(part), "") if part.isdigit() else (1, 0, part)
-        for part in re.split(r"(\d+)", version)
-        if part
-    ]

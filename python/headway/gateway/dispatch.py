@@ -1,14 +1,14 @@
 """Batches: formed when a replica is free, sent, answered, and given back when they fail."""
 
 import logging
-from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable
 from typing import cast
 
 from headway import errors
 from headway._core import Batch, BatchOutcome, BreakerState, Ended, Scheduler
 from headway.clock import Clock
-from headway.gateway.decisions import MAX_COMPANIONS, BatchTrace
+from headway.gateway.batch_answer import match, member_error, response_of, too_large, used
+from headway.gateway.flight import Flight, add_item, trace_of
 from headway.gateway.pending import Pending
 from headway.gateway.replica import Replica
 from headway.gateway.session import WorkerSession
@@ -26,36 +26,6 @@ _INVALID = worker_pb2.ITEM_STATUS_INVALID
 _EXPIRED = worker_pb2.ITEM_STATUS_EXPIRED
 _FAILED = worker_pb2.ITEM_STATUS_FAILED
 _NEUTRAL = (_INVALID, _EXPIRED)
-_NO_ANSWER = (worker_pb2.ITEM_STATUS_UNSPECIFIED, worker_pb2.ITEM_STATUS_CANCELLED)
-_MESSAGE_LIMIT = 500
-_OVERDUE_NS = 5_000_000_000
-"""Wait for a batch that nobody waits for any more. Runtimes that cannot be stopped need some."""
-
-
-@dataclass(slots=True, eq=False)
-class Flight:
-    """A batch on its way: what was sent, to whom, and for whom.
-
-    `twin`: the late batch that this is a copy of, or the copy of this one; 0 for none.
-    """
-
-    batch_id: int
-    replica: Replica
-    session: WorkerSession
-    members: dict[int, Pending]
-    info: inference_pb2.BatchInfo
-    units: int
-    predicted_ns: int
-    sent_ns: int
-    trace: BatchTrace
-    twin: int = 0
-
-    def overdue(self, now_ns: int) -> bool:
-        """Whether all its members ended long ago, and it should have been executed long ago."""
-        limit_ns = now_ns - _OVERDUE_NS
-        return self.sent_ns + self.predicted_ns <= limit_ns and all(
-            member.ended and member.record.ended_ns <= limit_ns for member in self.members.values()
-        )
 
 
 class Dispatcher:
@@ -143,7 +113,7 @@ class Dispatcher:
         queued = batch.queued_ns
         rival = batch.other_replica
         other = self._replica_of(rival).name if rival >= 0 else ""
-        trace = _trace(batch, replica.name, other, self._live, now_ns)
+        trace = trace_of(batch, replica.name, other, self._live, now_ns)
         for ticket, waited, slack, attempts in zip(
             batch.tickets, queued, batch.slack_ns, batch.attempts, strict=True
         ):
@@ -158,7 +128,7 @@ class Dispatcher:
             # Who does not fit counts as left out by the worker: back to the queue, for the next.
             if num_bytes == 0 or num_bytes + size <= self._max_batch_bytes:
                 num_bytes += size
-                _add_item(execute, pending, now_ns)
+                add_item(execute, pending, now_ns)
         reason = int(batch.reason)
         info = inference_pb2.BatchInfo(
             id=batch.id,
@@ -186,7 +156,7 @@ class Dispatcher:
         if flight is None or flight.session is not session:
             return
         del self._flights[result.batch_id]
-        items, unanswered = _match(flight, result)
+        items, unanswered = match(flight, result)
         failed = [item for item in items if item.status == _FAILED]
         twin = self._part(flight)
         if failed and len(failed) == len(flight.members):
@@ -208,7 +178,7 @@ class Dispatcher:
             retry=unanswered,
             failed=len(failed),
             invalid=sum(1 for item in items if item.status in _NEUTRAL),
-            used=_used(items),
+            used=used(items),
         )
         self._learn(flight, result)
         for item in items:
@@ -334,11 +304,11 @@ class Dispatcher:
         if item.status == _OK:
             size = item.output.ByteSize()
             if size > self._max_message_bytes:
-                pending.fail(now_ns, _too_large(size, self._max_message_bytes))
+                pending.fail(now_ns, too_large(size, self._max_message_bytes))
                 return
-            pending.answer(now_ns, _response(flight, pending, item, result.device_ns, now_ns))
+            pending.answer(now_ns, response_of(flight, pending, item, result.device_ns, now_ns))
         else:
-            pending.fail(now_ns, _member_error(item, flight.replica.name))
+            pending.fail(now_ns, member_error(item, flight.replica.name))
 
     def _fail_all(self, flight: Flight, tickets: list[int], now_ns: int, why: str) -> None:
         is_refused = bool(tickets) and self._was_refused_retry(flight)
@@ -356,118 +326,7 @@ class Dispatcher:
             pending.fail(now_ns, errors.UpstreamFailure(message))
 
 
-def _trace(
-    batch: Batch, replica: str, other: str, live: Mapping[int, Pending], now_ns: int
-) -> BatchTrace:
-    tickets = batch.tickets
-    return BatchTrace(
-        batch.id,
-        replica,
-        len(tickets),
-        batch.rows,
-        batch.units,
-        int(batch.reason),
-        batch.predicted_ns,
-        now_ns,
-        tuple(live[ticket].request_id for ticket in tickets[:MAX_COMPANIONS]),
-        batch.score_ns,
-        other,
-        batch.other_score_ns,
-        hedge_of=batch.hedge_of,
-        pipelined=batch.is_pipelined,
-    )
-
-
 def _outcome_name(outcome: BatchOutcome) -> str:
     if outcome == BatchOutcome.BUSY:
         return "busy"
     return "failed" if outcome == BatchOutcome.FAILED else "lost"
-
-
-def _add_item(execute: worker_pb2.ExecuteBatch, pending: Pending, now_ns: int) -> None:
-    request = pending.request
-    item = execute.items.add(
-        item_id=pending.ticket,
-        remaining_ns=max(1, pending.deadline_ns - now_ns),
-        input=request.input,
-        request_id=pending.request_id,
-    )
-    if request.HasField("max_output_units"):
-        item.max_output_units = request.max_output_units
-    if request.HasField("sampling"):
-        item.sampling.CopyFrom(request.sampling)
-
-
-def _match(
-    flight: Flight, result: worker_pb2.BatchResult
-) -> tuple[list[worker_pb2.ItemResult], list[int]]:
-    """Results of members, each once, and the members without one.
-
-    A worker may send too few or too many; what belongs to no member is dropped, so that nobody
-    gets somebody else's answer.
-    """
-    missing = dict.fromkeys(flight.members)
-    items = []
-    for item in result.items:
-        if item.item_id in missing and _complete(item):
-            del missing[item.item_id]
-            items.append(item)
-    return items, list(missing)
-
-
-def _used(items: Iterable[worker_pb2.ItemResult]) -> list[tuple[int, int]]:
-    """Units of the members that a worker counted, prompt and output: what their tenants pay."""
-    counted = [(item.item_id, item.usage) for item in items if item.HasField("usage")]
-    return [(ticket, used.prompt_units + used.output_units) for ticket, used in counted]
-
-
-def _complete(item: worker_pb2.ItemResult) -> bool:
-    # A member the worker cancelled by itself (it is going down) still wants an answer; one that
-    # the gateway cancelled has ended already.
-    if item.status in _NO_ANSWER:
-        return False
-    return item.status != _OK or item.HasField("output")
-
-
-def _response(
-    flight: Flight, pending: Pending, item: worker_pb2.ItemResult, device_ns: int, now_ns: int
-) -> inference_pb2.InferResponse:
-    pool = flight.replica.pool
-    timings = inference_pb2.Timings(
-        queued=duration_from_ns(pending.queued_ns),
-        device=duration_from_ns(device_ns),
-        execution=duration_from_ns(now_ns - flight.sent_ns),
-        total=duration_from_ns(now_ns - pending.arrived_ns),
-        slack_at_dispatch=duration_from_ns(pending.slack_ns),
-    )
-    return inference_pb2.InferResponse(
-        request_id=pending.request_id,
-        model=pool.model.name,
-        version=pool.version,
-        replica=flight.replica.worker_id,
-        attempts=pending.attempts,
-        hedged=pending.hedged,
-        output=item.output,
-        usage=item.usage,
-        timings=timings,
-        batch=flight.info,
-    )
-
-
-def _too_large(size: int, limit: int) -> errors.MessageTooLarge:
-    return errors.MessageTooLarge(
-        f"the output has {size} bytes and the gateway sends at most {limit}; ask for fewer rows, "
-        "or raise gateway.max_message_bytes",
-        metadata={"size_bytes": str(size), "limit_bytes": str(limit)},
-    )
-
-
-def _member_error(item: worker_pb2.ItemResult, replica: str) -> errors.RequestError:
-    message = item.message[:_MESSAGE_LIMIT]
-    if item.status == _INVALID:
-        return errors.InvalidRequest(message or "the model does not take it", field="input")
-    if item.status == _EXPIRED:
-        return errors.DeadlineExpired("its deadline passed before the worker could begin it")
-    return errors.UpstreamFailure(
-        f"the model failed on it: {message or 'no reason given'}", metadata={"replica": replica}
-    )

@@ -16,8 +16,9 @@ from headway.errors import ConfigError, StartupError
 from headway.exposure import OpenPort, exposures
 from headway.gateway import control_servicer, fleet_servicer, servicer
 from headway.gateway.reload import Load
+from headway.gateway.services import Gateway
 from headway.gateway.settings import GatewaySettings
-from headway.gateway.wiring import Gateway, wire
+from headway.gateway.wiring import wire
 from headway.rng import SeedTree, fresh_root
 from headway.rpc.server import add_standard_services, bind, faces, make_server
 from headway.telemetry.http import HttpServer

@@ -4,7 +4,7 @@ import asyncio
 from collections.abc import AsyncGenerator, Callable, Iterable
 
 from headway import errors
-from headway._core import Admission, Scheduler, Verdict, hash_key
+from headway._core import Admission, RefusalReason, Scheduler, Verdict, hash_key
 from headway.admission.refusal import displaced, to_error
 from headway.admission.terms import check_key, check_terms
 from headway.clock import Clock
@@ -12,9 +12,11 @@ from headway.gateway.catalog import Catalog, Model
 from headway.gateway.decisions import DecisionLog, Record
 from headway.gateway.dispatch import Dispatcher
 from headway.gateway.idempotency import IdempotencyWindow
+from headway.gateway.no_capacity import no_capacity
 from headway.gateway.pending import Pending
 from headway.gateway.recorder import TraceRecorder
 from headway.gateway.stream_request import LiveRequest, PendingStream
+from headway.gateway.stream_targets import refuse_targets
 from headway.gateway.streaming import StreamDispatcher
 from headway.gateway.timer import DeadlineTimer
 from headway.rpc.convert import deadline_ns, duration_ns
@@ -217,6 +219,7 @@ class RequestPath:
         record.weight = weight = request.weight if request.HasField("weight") else 1.0
         if pool.card.generative:
             return self._streams.submit(request, record, model, reads_along=reads_along)
+        refuse_targets(request.targets, pool.name)
         record.units, record.rows = units, rows = pool.estimator.estimate(request.input)
         pinned = pool.handle if request.version else -1
         asked = (model.handle, pinned, key_hash, units, rows, deadline)
@@ -233,6 +236,13 @@ class RequestPath:
             limit = 0 if record.pool is None else record.pool.card.batch_limits.max_rows
             by_rows = (decision.needed, decision.available) == (rows, limit)
             error = to_error(decision, model=model.name, tenant=caller.tenant, by_rows=by_rows)
+            if decision.reason == RefusalReason.NO_CAPACITY and record.pool is not None:
+                error = no_capacity(
+                    record.pool,
+                    pinned=record.pinned,
+                    retry_after_ns=decision.retry_after_ns,
+                    metadata=error.metadata,
+                )
             tap = None if record.pool is None or request.version else record.pool.tap
             if tap is not None:
                 tap.refused(error.reason)

@@ -5,6 +5,7 @@ from collections.abc import Callable, Iterable
 from headway import errors
 from headway._core import Scheduler, hash_key, split_point
 from headway.gateway.catalog import Model, Pool
+from headway.gateway.no_capacity import no_capacity
 from headway.gateway.stream_forecast import StreamForecast
 from headway.gateway.stream_pool import StreamPool
 from headway.gateway.stream_replica import StreamReplica
@@ -40,6 +41,8 @@ class StreamAdmission:
         budget: int,
         due_ns: int,
         num_live: int,
+        *,
+        pinned: bool,
     ) -> None:
         """Refuses what has no replica, no room or no time.
 
@@ -47,15 +50,13 @@ class StreamAdmission:
           units: of the prompt; `budget` of the output.
           due_ns: its deadline.
           num_live: outputs of this gateway that have not ended.
+          pinned: the request named its version.
 
         Raises:
           RequestError: refused.
         """
         if pool.num_replicas == 0:
-            raise errors.NoCapacity(
-                f"no replica serves {pool.name}; retry in 1 s",
-                retry_after_ns=_NO_REPLICA_RETRY_NS,
-            )
+            raise no_capacity(pool, pinned=pinned, retry_after_ns=_NO_REPLICA_RETRY_NS)
         if due_ns <= now_ns:
             raise errors.DeadlineExpired("its deadline had passed when it arrived")
         place = len(streams.queue)

@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from headway.gateway.catalog import Pool
     from headway.gateway.decisions import BatchTrace, Record
     from headway.gateway.stream_replica import StreamReplica
+    from headway.rollout.tap import ArmTap
 
 WINDOW_PARTS = 16
 """Parts a worker may send ahead of the reader."""
@@ -28,6 +29,7 @@ class PendingStream:
       budget: most output units.
       charged: units charged to the tenant, reconciled at the end.
       reads_along: whether parts are wanted.
+      tap: counts its outcome for a rollout, as of its admission; None where there is none.
     """
 
     stream_id: int
@@ -58,6 +60,7 @@ class PendingStream:
     ended: bool = False
     parts: deque[inference_pb2.OutputDelta] = field(default_factory=deque)
     wake: "asyncio.Future[None] | None" = None
+    tap: "ArmTap | None" = None
 
     @property
     def order(self) -> tuple[int, int, int]:
@@ -101,6 +104,10 @@ class PendingStream:
         if self.trace is not None:
             self.trace.end(now_ns, outcome)
         self.pool.metrics.ended(outcome, now_ns - self.arrived_ns)
+        if self.tap is not None:
+            # The wait for its first part: how long the whole takes is the request's own doing.
+            first_ns = (self.first_part_ns or now_ns) - self.arrived_ns
+            self.tap.ended(now_ns, outcome, first_ns, self.attempts)
         self._wake_up()
         return not self.future.done()
 

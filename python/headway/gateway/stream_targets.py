@@ -7,6 +7,7 @@ from headway.rpc.convert import duration_ns
 from headway.v1 import types_pb2, worker_pb2
 
 LONGEST_NS = 86_400_000_000_000
+_NAMES = ("first_token", "gap", "completion")
 
 
 def check_targets(targets: types_pb2.StreamTargets) -> None:
@@ -15,9 +16,26 @@ def check_targets(targets: types_pb2.StreamTargets) -> None:
     Raises:
       InvalidRequest: a target is not in (0, 24 h].
     """
-    for name in ("first_token", "gap", "completion"):
+    for name in _NAMES:
         if targets.HasField(name):
             _check(f"targets.{name}", getattr(targets, name))
+
+
+def refuse_targets(targets: types_pb2.StreamTargets, model: str) -> None:
+    """Refuses targets for parts of an output that comes whole.
+
+    Raises:
+      InvalidRequest: a target is set.
+    """
+    for name in _NAMES:
+        if targets.HasField(name):
+            wanted_ns = duration_ns(getattr(targets, name))
+            raise InvalidRequest(
+                f"targets.{name} is {wanted_ns / 1e9:g} s, and {model} answers whole, not in "
+                "parts; leave targets out, and say with slo or the call's deadline when the "
+                "answer is wanted",
+                field=f"targets.{name}",
+            )
 
 
 def remaining(targets: types_pb2.StreamTargets, waited_ns: int) -> worker_pb2.ItemTargets:

@@ -92,7 +92,17 @@ class StreamDispatcher:
         record.inflight = len(self.live) + 1
         budget = request.max_output_units or DEFAULT_BUDGET
         streams = self._pools.setdefault(pool.handle, StreamPool())
-        self._admission.check(now_ns, pool, streams, units, budget, deadline_ns, len(self.live))
+        # What names its version says nothing of the split's two groups of users.
+        tap = None if record.pinned else pool.tap
+        try:
+            self._admission.check(
+                now_ns, pool, streams, units, budget, deadline_ns, len(self.live),
+                pinned=record.pinned,
+            )  # fmt: skip
+        except errors.RequestError as error:
+            if tap is not None:
+                tap.refused(error.reason)
+            raise
         charged = units + round(streams.forecast.lengths.expected(budget=budget))
         self._admission.charge(now_ns, caller, charged)
         record.stats, record.admitted = self._scheduler.pool_stats(pool.handle), True
@@ -100,7 +110,7 @@ class StreamDispatcher:
         stream = PendingStream(
             self._last_id, request, record.request_id, pool, caller.handle, units, budget,
             charged, blocks_of(request.input), record.priority, now_ns, deadline_ns, reads_along,
-            self._loop.create_future(), record,
+            self._loop.create_future(), record, tap=tap,
         )  # fmt: skip
         self.live[stream.stream_id] = stream
         self._deadlines.push(deadline_ns, stream.stream_id)
@@ -304,6 +314,8 @@ class StreamDispatcher:
         stream.pool.estimator.observe(stream.units, max(1, item.usage.prompt_units))
         if result.device_ns > 0:
             stream.pool.metrics.executed(result.device_ns, 0)
+            if stream.pool.tap is not None:
+                stream.pool.tap.executed(result.device_ns)
         self._admission.settle(now_ns, stream, item.usage.prompt_units + written)
         stream.answer(now_ns, response_of(stream, replica.replica, item, result, now_ns))
         self._pump(stream.pool.handle)

@@ -3,7 +3,8 @@
 An outcome counts for the version that the split chose, when the request ends. Answers, failures
 and timeouts count; refusals, the client's own errors and cancellations do not, since they say
 nothing of the version (refusals for want of capacity are counted apart). A request whose deadline
-came counts as slow with its wait, so that a version that hangs is not silent.
+came counts as slow with its wait, so that a version that hangs is not silent. The latency of a
+stream is the wait for its first part.
 """
 
 import math
@@ -19,6 +20,9 @@ proof; a rollout of 100,000 groups then has one of 0.1 % at most."""
 
 SHEDS: Final = frozenset({"OVERLOADED", "QUEUE_FULL", "DEADLINE_UNREACHABLE", "NO_CAPACITY"})
 """Reasons of refusals that say something of a version's capacity."""
+
+BROKEN: Final = frozenset({"UPSTREAM_FAILURE", "STREAM_BROKEN"})
+"""Ends that are the version's failure, and whose latency means nothing."""
 
 _MEMORY: Final = 300.0
 _PRIOR_GROUPS: Final = 4.0
@@ -48,7 +52,7 @@ class ArmTap:
         """A request ended: "ok" or an error reason, after `attempts` executions."""
         if outcome == "ok":
             failed = False
-        elif outcome == "UPSTREAM_FAILURE":
+        elif outcome in BROKEN:
             failed = True
         elif outcome == "DEADLINE_EXPIRED":
             failed = attempts > 0
@@ -57,7 +61,7 @@ class ArmTap:
             return
         counts = self._counts
         counts.requests += 1
-        if outcome != "UPSTREAM_FAILURE":
+        if outcome not in BROKEN:
             index = bin_of(latency_ns)
             counts.latency[index] = counts.latency.get(index, 0) + 1
         if now_ns != self._group_at_ns:

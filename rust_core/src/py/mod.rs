@@ -11,6 +11,7 @@ mod engine;
 mod enums;
 mod error;
 mod ewma;
+mod given;
 mod hash;
 mod histogram;
 mod lock;

@@ -5,27 +5,14 @@ use super::argument::{Int, Real, Word};
 use super::batch::Batch;
 use super::ended::Ended;
 use super::enums::{BatchOutcome, ReplicaCondition};
+use super::given;
 use super::lock::Lock;
 use super::stats::{PoolStats, ReplicaStats};
-use super::verdict::{Admission, Verdict};
+use super::verdict::{Answer, Decision};
 use crate::cost::Affine;
 use crate::limiter::LimiterSettings;
-use crate::scheduler::{self, AdmissionSettings, Offer, ReplicaLimits, Report, Resilience};
+use crate::scheduler::{self, AdmissionSettings, Report, Resilience};
 use crate::tenants::TenantTerms;
-
-/// A ticket or a verdict.
-#[derive(IntoPyObject)]
-enum Answer {
-    Ticket(u64),
-    Verdict(Verdict),
-}
-
-/// An admission or a verdict.
-#[derive(IntoPyObject)]
-enum Decision {
-    Admission(Admission),
-    Verdict(Verdict),
-}
 
 /// The queues, replicas and quotas of one gateway.
 #[pyclass(frozen, module = "headway._core")]
@@ -66,13 +53,9 @@ impl Scheduler {
         max_queued_requests: Int,
         max_queued_units: Int,
     ) -> PyResult<i64> {
-        let terms = TenantTerms {
-            largest_units: largest_units.unwrap_or(burst_units).0,
-            weight: weight.0,
-            max_queued_requests: bound("max_queued_requests", max_queued_requests)?,
-            max_queued_units: bound("max_queued_units", max_queued_units)?,
-            ..TenantTerms::quota(units_per_s.0, burst_units.0)
-        };
+        let quota = TenantTerms::quota(units_per_s.0, burst_units.0);
+        let queue = [max_queued_requests, max_queued_units];
+        let terms = given::terms(quota, largest_units, weight, queue)?;
         Ok(self.0.hold().register_tenant(now_ns.0, terms)?)
     }
 
@@ -97,13 +80,9 @@ impl Scheduler {
         max_queued_requests: Int,
         max_queued_units: Int,
     ) -> PyResult<()> {
-        let terms = TenantTerms {
-            largest_units: largest_units.unwrap_or(burst_units).0,
-            weight: weight.0,
-            max_queued_requests: bound("max_queued_requests", max_queued_requests)?,
-            max_queued_units: bound("max_queued_units", max_queued_units)?,
-            ..TenantTerms::quota(units_per_s.0, burst_units.0)
-        };
+        let quota = TenantTerms::quota(units_per_s.0, burst_units.0);
+        let queue = [max_queued_requests, max_queued_units];
+        let terms = given::terms(quota, largest_units, weight, queue)?;
         Ok(self.0.hold().set_tenant(now_ns.0, tenant.0, terms)?)
     }
 
@@ -245,7 +224,7 @@ impl Scheduler {
         max_rows: Int,
         max_units: Int,
     ) -> PyResult<i64> {
-        let limits = limits(max_outstanding, max_requests, max_rows, max_units);
+        let limits = given::limits(max_outstanding, max_requests, max_rows, max_units);
         Ok(self.0.hold().add_replica(now_ns.0, pool.0, &limits)?)
     }
 
@@ -258,7 +237,7 @@ impl Scheduler {
         max_rows: Int,
         max_units: Int,
     ) -> PyResult<()> {
-        let limits = limits(max_outstanding, max_requests, max_rows, max_units);
+        let limits = given::limits(max_outstanding, max_requests, max_rows, max_units);
         Ok(self.0.hold().set_replica_limits(replica.0, &limits)?)
     }
 
@@ -294,18 +273,10 @@ impl Scheduler {
         lane: Int,
         weight: Real,
     ) -> PyResult<Answer> {
-        let offer = Offer {
-            tenant: tenant.0,
-            model: model.0,
-            pool: pool.0,
-            key_hash: key_hash.get("key_hash")?,
-            units: units.0,
-            rows: rows.0,
-            deadline_ns: deadline_ns.0,
-            priority: priority.0,
-            lane: lane.0,
-            weight: weight.0,
-        };
+        let key_hash = key_hash.get("key_hash")?;
+        let place = [tenant, model, pool];
+        let offer =
+            given::offer(place, key_hash, [units, rows], deadline_ns, [priority, lane], weight);
         Ok(match self.0.hold().offer(now_ns.0, &offer)? {
             Ok(ticket) => Answer::Ticket(ticket),
             Err(verdict) => Answer::Verdict(verdict.into()),
@@ -327,18 +298,10 @@ impl Scheduler {
         lane: Int,
         weight: Real,
     ) -> PyResult<Decision> {
-        let offer = Offer {
-            tenant: tenant.0,
-            model: model.0,
-            pool: pool.0,
-            key_hash: key_hash.get("key_hash")?,
-            units: units.0,
-            rows: rows.0,
-            deadline_ns: deadline_ns.0,
-            priority: priority.0,
-            lane: lane.0,
-            weight: weight.0,
-        };
+        let key_hash = key_hash.get("key_hash")?;
+        let place = [tenant, model, pool];
+        let offer =
+            given::offer(place, key_hash, [units, rows], deadline_ns, [priority, lane], weight);
         Ok(match self.0.hold().admit(now_ns.0, &offer)? {
             Ok(admission) => Decision::Admission(admission.into()),
             Err(verdict) => Decision::Verdict(verdict.into()),
@@ -375,7 +338,7 @@ impl Scheduler {
         used: Vec<(Int, Int)>,
         invalid: Int,
     ) -> PyResult<Vec<u64>> {
-        let mut used: Vec<(u64, u64)> = used.iter().filter_map(natural).collect();
+        let mut used: Vec<(u64, u64)> = used.iter().filter_map(given::natural).collect();
         used.sort_unstable();
         let retry: Vec<u64> = retry.iter().filter_map(|t| u64::try_from(t.0).ok()).collect();
         let report = Report {
@@ -426,25 +389,4 @@ impl Scheduler {
     fn num_executing(&self) -> usize {
         self.0.hold().num_executing()
     }
-}
-
-fn limits(outstanding: Int, requests: Int, rows: Int, units: Int) -> ReplicaLimits {
-    ReplicaLimits {
-        max_outstanding: outstanding.0,
-        max_requests: requests.0,
-        max_rows: rows.0,
-        max_units: units.0,
-    }
-}
-
-/// A bound on what a tenant has queued; 0 for none.
-fn bound(name: &'static str, value: Int) -> PyResult<u64> {
-    let most = crate::check::MAX_NS;
-    let value = crate::check::count(name, value.0, 0, most, "from 0 (no bound) to 2**62")?;
-    Ok(if value == 0 { u64::MAX } else { value })
-}
-
-/// A ticket and its units; None where one is negative.
-fn natural(pair: &(Int, Int)) -> Option<(u64, u64)> {
-    Some((u64::try_from(pair.0 .0).ok()?, u64::try_from(pair.1 .0).ok()?))
 }

@@ -86,3 +86,17 @@ impl From<scheduler::Verdict> for Verdict {
         }
     }
 }
+
+/// A ticket or a verdict.
+#[derive(IntoPyObject)]
+pub enum Answer {
+    Ticket(u64),
+    Verdict(Verdict),
+}
+
+/// An admission or a verdict.
+#[derive(IntoPyObject)]
+pub enum Decision {
+    Admission(Admission),
+    Verdict(Verdict),
+}

@@ -1,30 +1,24 @@
 //! Whether a request is taken in.
 #![allow(clippy::result_large_err)] // refusals are as common as admissions: no allocation for one
+mod bounds;
+
 use crate::batch::{Item, Outlook, Priority, Shed};
 use crate::batching::price::Price;
-use crate::bucket::Quota;
 use crate::check::to_ns;
 use crate::error::CoreError;
 use crate::fair::part_kept;
-use crate::hash::split_point;
-use crate::limiter::GradientLimiter;
 use crate::tenants::Tenant;
 
 use super::displace::Room;
+use super::offer::{Admission, Demand, Offer, Reading, RefusalReason, Verdict};
 use super::pool::Pool;
-use super::tenancy::{Charge, Classes};
-use super::types::{Admission, Demand, Offer, Reading, RefusalReason, Verdict};
-use super::{signed, Request, Scheduler, State};
+use super::tenancy::Classes;
+use super::{signed, Request, Scheduler, NOWHERE};
+use bounds::no_capacity;
 
-/// When to ask again for a version that has no replica, ns.
-const NO_CAPACITY_RETRY_NS: i64 = 1_000_000_000;
-/// A full queue is worth asking again once this part of it is served: the others wait as well.
-const RETRY_PART: i64 = 8;
 const MIN_RETRY_NS: i64 = 1_000_000;
 /// For so long after a sign of it, a pool counts as overloaded, ns.
 const PRESSED_FOR_NS: i64 = 2_000_000_000;
-/// A class that asked for nothing for so long has nothing kept for it, ns.
-const RESERVED_FOR_NS: i64 = 10_000_000_000;
 
 /// A request at the door: what it wants, who wants it, and what admission saw.
 struct Arrival {
@@ -35,14 +29,6 @@ struct Arrival {
     over: f64,
     device_ns: f64,
     reading: Reading,
-}
-
-/// Why there is no room for an arrival as things are, and what would have to leave.
-struct Crowding {
-    reason: RefusalReason,
-    needed: u64,
-    available: u64,
-    room: Room,
 }
 
 impl Scheduler {
@@ -165,178 +151,6 @@ impl Scheduler {
         Some((pool.policy.judge(now_ns, item, &outlook)?, outlook))
     }
 
-    /// The pinned pool, or the split's; the split's first pool stands in for one without replicas.
-    fn choose_pool(&self, offer: &Offer) -> Result<Option<u64>, CoreError> {
-        let unknown = CoreError::UnknownHandle { kind: "model", handle: offer.model };
-        let index = usize::try_from(offer.model).map_err(|_| unknown.clone())?;
-        let model = self.models.get(index).ok_or(unknown)?;
-        if offer.pool != -1 {
-            self.pool_slot(offer.pool)?;
-            return Ok(Some(offer.pool.unsigned_abs()));
-        }
-        let point = split_point(offer.key_hash, model.salt);
-        // Shares may add up to a hair below 1; the last version that has any takes the rest.
-        let at = model.split.partition_point(|&(end, _)| end <= point);
-        let drawn = model.split.get(at).or_else(|| last_with_share(&model.split));
-        let has_capacity = |key: u64| {
-            let slot = self.pools.slot(key);
-            slot.and_then(|slot| self.pools.at(slot)).is_some_and(Pool::has_capacity)
-        };
-        let first = model.split.first().map(|&(_, key)| key);
-        Ok(drawn.map(|&(_, key)| key).filter(|&key| has_capacity(key)).or(first))
-    }
-
-    fn read_tenant(&self, now_ns: i64, slot: u32) -> Reading {
-        let Some(tenant) = self.tenants.at(slot) else { return Reading::default() };
-        Reading {
-            tenant_units: tenant.bucket.available(now_ns),
-            tenant_queued: tenant.queued_requests,
-            share_ratio: self.tenants.over(now_ns, slot),
-            weight_part: 1.0,
-            ..Reading::default()
-        }
-    }
-
-    fn read_pool(&mut self, now_ns: i64, key: u64, demand: &Demand, reading: &mut Reading) {
-        let Some(pool) = self.pool_mut(key) else { return };
-        let class = Classes::of(demand.priority);
-        pool.classes.asked_at_ns[class] = Some(now_ns);
-        reading.limit = pool.limiter.as_ref().map_or(0, GradientLimiter::limit);
-        reading.inflight = pool.classes.total();
-        reading.reserved = pool.kept_for_higher(now_ns, class, reading.limit);
-        reading.queued_requests = pool.queued.requests;
-        reading.queued_units = pool.queued.units;
-        reading.executing_requests = pool.executing_requests;
-    }
-
-    fn refuse_by_tenant(
-        &self,
-        now_ns: i64,
-        slot: u32,
-        demand: &Demand,
-        reading: &Reading,
-    ) -> Option<Verdict> {
-        let tenant = self.tenants.at(slot)?;
-        let refuse = |reason, retry_after_ns, needed, available| {
-            let reading = *reading;
-            Some(Verdict { reason, pool: -1, retry_after_ns, needed, available, reading })
-        };
-        let held = to_ns(reading.tenant_units.floor());
-        let needed = signed(demand.units);
-        match tenant.bucket.check(now_ns, demand.units) {
-            Quota::Enough => {}
-            Quota::After(wait_ns) => {
-                return refuse(RefusalReason::QuotaExceeded, wait_ns, needed, held);
-            }
-            Quota::Never => return refuse(RefusalReason::QuotaImpossible, 0, needed, held),
-        }
-        let (requests, units) = (tenant.queued_requests + 1, tenant.queued_units + demand.units);
-        let terms = &tenant.terms;
-        let full = RefusalReason::TenantQueueFull;
-        if requests > terms.max_queued_requests {
-            return refuse(full, MIN_RETRY_NS, signed(requests), signed(terms.max_queued_requests));
-        }
-        if units > terms.max_queued_units {
-            // Beyond the bound itself it does not even fit an empty queue.
-            let never = demand.units > terms.max_queued_units;
-            let retry_ns = if never { 0 } else { MIN_RETRY_NS };
-            return refuse(full, retry_ns, signed(units), signed(terms.max_queued_units));
-        }
-        None
-    }
-
-    fn refuse_by_pool(
-        &mut self,
-        now_ns: i64,
-        key: u64,
-        demand: &Demand,
-        reading: &Reading,
-    ) -> Option<Verdict> {
-        let slot = self.pools.slot(key);
-        let Some(pool) = slot.and_then(|slot| self.pools.at(slot)) else {
-            return Some(no_capacity(-1, *reading));
-        };
-        let slack_ns = demand.deadline_ns.saturating_sub(now_ns);
-        let refuse = |reason, needed, available| {
-            let (pool, reading) = (signed(key), *reading);
-            Some(Verdict { reason, pool, retry_after_ns: 0, needed, available, reading })
-        };
-        if slack_ns <= 0 {
-            return refuse(RefusalReason::DeadlineExpired, 1, slack_ns);
-        }
-        let Some(fastest) = pool.fastest().and_then(|slot| self.replicas.at(slot)) else {
-            return Some(no_capacity(signed(key), *reading));
-        };
-        if let Some((needed, most)) = pool.envelope.excess(demand.rows, demand.units) {
-            return refuse(RefusalReason::TooLarge, signed(needed), signed(most));
-        }
-        if demand.units > pool.max_queued_units {
-            // It does not even fit an empty queue.
-            let needed = pool.queued.units + demand.units;
-            let bound = signed(pool.max_queued_units);
-            return refuse(RefusalReason::QueueFull, signed(needed), bound);
-        }
-        let alone_ns = pool.alone_ns(demand.units, fastest);
-        if alone_ns > slack_ns {
-            if !pool.may_admit_probe(now_ns) {
-                return refuse(RefusalReason::DeadlineUnreachable, alone_ns, slack_ns);
-            }
-            self.pool_mut(key)?.last_probe_ns = Some(now_ns);
-        }
-        None
-    }
-
-    /// Which bound leaves no room for an arrival; None if there is room.
-    fn crowding(&self, key: u64, arrival: &Arrival) -> Option<Crowding> {
-        let slot = self.pools.slot(key)?;
-        let pool = self.pools.at(slot)?;
-        let reading = &arrival.reading;
-        let one = Room { requests: 1, units: 0 };
-        let held = reading.inflight + reading.reserved + 1;
-        if reading.limit > 0 && held > reading.limit {
-            // One for one: even where the limit has shrunk far below what is in hand.
-            let room = one;
-            let available = reading.limit.saturating_sub(reading.reserved);
-            let (reason, needed) = (RefusalReason::LimitReached, reading.inflight + 1);
-            return Some(Crowding { reason, needed, available, room });
-        }
-        let reason = RefusalReason::QueueFull;
-        let requests = pool.queued.requests + 1;
-        if requests > pool.max_queued_requests {
-            let available = pool.max_queued_requests;
-            return Some(Crowding { reason, needed: requests, available, room: one });
-        }
-        let units = pool.queued.units + arrival.item.units;
-        if units > pool.max_queued_units {
-            let available = pool.max_queued_units;
-            let room = Room { requests: 1, units: units - available };
-            return Some(Crowding { reason, needed: units, available, room });
-        }
-        if self.live.is_full() {
-            let available = self.live.len() as u64;
-            let reason = RefusalReason::Overloaded;
-            return Some(Crowding { reason, needed: available + 1, available, room: one });
-        }
-        None
-    }
-
-    fn refuse_crowded(&mut self, key: u64, arrival: &Arrival, crowding: &Crowding) -> Verdict {
-        let (mut retry_after_ns, mut reading) = (MIN_RETRY_NS, arrival.reading);
-        if let Some(pool) = self.pool_mut(key) {
-            pool.classes.pressed_at_ns = Some(arrival.now_ns);
-            reading.drain_ns = pool.drain_ns(arrival.now_ns);
-            retry_after_ns = (reading.drain_ns / RETRY_PART).max(MIN_RETRY_NS);
-        }
-        Verdict {
-            reason: crowding.reason,
-            pool: signed(key),
-            retry_after_ns,
-            needed: signed(crowding.needed),
-            available: signed(crowding.available),
-            reading,
-        }
-    }
-
     /// Takes an arrival in, in the place of the victims.
     fn enter(
         &mut self,
@@ -347,23 +161,15 @@ impl Scheduler {
         let displaced = self.displace(key, victims);
         let (now_ns, item) = (arrival.now_ns, arrival.item);
         let (tenant, device_ns) = (arrival.tenant, arrival.device_ns);
-        let charge = Charge { tenant, units: item.units, device_ns, used: None };
-        let request = Request {
-            pool: key,
-            item,
-            state: State::Queued,
-            attempts: 0,
-            failed_on: u64::MAX,
-            cases: Vec::new(),
-            charge,
-        };
+        let (attempts, failed_on) = (0, NOWHERE);
+        let request = Request { pool: key, batch: 0, item, tenant, attempts, failed_on, device_ns };
         let entered = self.live.insert(request);
         let entered = entered.and_then(|ticket| Some((ticket, self.live.slot(ticket)?)));
         // There is room: `crowding` has looked.
         let Some((ticket, slot)) = entered else {
             return Err(no_capacity(signed(key), arrival.reading));
         };
-        self.reserve(now_ns, key, &item, &charge);
+        self.reserve(now_ns, key, &item, tenant, device_ns);
         self.next_order += 1;
         self.deadlines.push(slot, item.deadline_ns, item.order);
         let mut reading = arrival.reading;
@@ -409,35 +215,4 @@ impl Pool {
             self.expected().at(units)
         }
     }
-
-    /// Requests of the limit that are kept free for classes higher than `class`, as far as these
-    /// do not use them already. Nothing is kept for a class that did not ask of late.
-    #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)] // parts of a limit
-    fn kept_for_higher(&self, now_ns: i64, class: usize, limit: u64) -> u64 {
-        let kept = self.reserved.iter().enumerate().take(class);
-        let unused = kept.map(|(higher, &part)| {
-            let asked = self.classes.asked_at_ns[higher];
-            let is_there = asked.is_some_and(|at_ns| now_ns - at_ns < RESERVED_FOR_NS);
-            let reserved = if is_there { (part * limit as f64) as u64 } else { 0 };
-            reserved.saturating_sub(self.classes.inflight[higher])
-        });
-        unused.sum()
-    }
-}
-
-fn no_capacity(pool: i64, reading: Reading) -> Verdict {
-    Verdict {
-        reason: RefusalReason::NoCapacity,
-        pool,
-        retry_after_ns: NO_CAPACITY_RETRY_NS,
-        needed: 1,
-        available: 0,
-        reading,
-    }
-}
-
-/// The last entry of a split whose interval is not empty.
-fn last_with_share(split: &[(f64, u64)]) -> Option<&(f64, u64)> {
-    let end = split.last()?.0;
-    split.iter().find(|entry| entry.0 >= end)
 }

@@ -3,7 +3,7 @@
 //! A failed batch counts as one failure of its replica at once. Its members are executed again
 //! elsewhere, and how they end tells the rest: if all that were tried again were answered, each of
 //! them counts; if one fails wherever it goes, that one was poison and the failure is taken back.
-use super::{Dispatch, Scheduler};
+use super::{Dispatch, Request, Scheduler};
 
 /// A failed batch, while members of it are live.
 #[derive(Debug)]
@@ -25,10 +25,11 @@ impl Scheduler {
             let Some(slot) = self.live.slot(ticket) else { continue };
             let Some(request) = self.live.at_mut(slot) else { continue };
             request.failed_on = dispatch.replica;
-            if request.attempts >= self.max_attempts && !request.cases.is_empty() {
-                poison.extend_from_slice(&request.cases);
+            let cases = self.cases_of.entry(slot).or_default();
+            if request.attempts >= self.max_attempts {
+                poison.extend_from_slice(cases);
             }
-            request.cases.push(id);
+            cases.push(id);
             live += 1;
         }
         // Failed elsewhere and here, and out of attempts: this one fails wherever it goes.
@@ -50,8 +51,10 @@ impl Scheduler {
 
     /// A request that failed before was answered now.
     pub(super) fn credit(&mut self, slot: u32) {
-        let Some(request) = self.live.at(slot) else { return };
-        for id in &request.cases {
+        if !self.live.at(slot).is_some_and(Request::has_failed) {
+            return;
+        }
+        for id in self.cases_of.get(&slot).into_iter().flatten() {
             if let Some(case) = self.cases.get_mut(id) {
                 case.answered += 1;
             }
@@ -59,14 +62,14 @@ impl Scheduler {
     }
 
     /// A request ended; the last one of a case closes it.
-    pub(super) fn close_cases(&mut self, cases: &[u64]) {
-        for id in cases {
-            let Some(case) = self.cases.get_mut(id) else { continue };
+    pub(super) fn close_cases(&mut self, slot: u32) {
+        for id in self.cases_of.remove(&slot).unwrap_or_default() {
+            let Some(case) = self.cases.get_mut(&id) else { continue };
             case.live -= 1;
             if case.live > 0 {
                 continue;
             }
-            let Some(case) = self.cases.remove(id) else { continue };
+            let Some(case) = self.cases.remove(&id) else { continue };
             let slot = self.replicas.slot(case.replica);
             let Some(replica) = slot.and_then(|slot| self.replicas.at_mut(slot)) else { continue };
             if !case.is_poisoned {

@@ -4,8 +4,8 @@ use crate::check::to_ns;
 use crate::error::CoreError;
 use crate::p2c::{Draw, Rival};
 
-use super::types::Batch;
-use super::{signed, Dispatch, Scheduler, State};
+use super::report::Batch;
+use super::{signed, Dispatch, Scheduler};
 
 /// A longer handoff is congestion even if it is usual: no baseline may drift without bound, ns.
 const MOST_PLANNED_HANDOFF_NS: i64 = 50_000_000;
@@ -223,6 +223,8 @@ impl Scheduler {
             batch.score_ns = to_ns(rival.chosen_cost);
             batch.other_score_ns = to_ns(rival.cost);
         }
+        self.read_ahead(members.iter().copied());
+        self.deadlines.begin(&members);
         for &slot in &members {
             self.begin_member(now_ns, slot, end_ns, &mut batch);
         }
@@ -284,11 +286,11 @@ impl Scheduler {
     fn begin_member(&mut self, now_ns: i64, slot: u32, end_ns: i64, batch: &mut Batch) {
         let Some(ticket) = self.live.key(slot) else { return };
         let Some(request) = self.live.at_mut(slot) else { return };
-        request.state = State::Executing { batch: batch.id };
+        request.batch = batch.id;
         request.attempts += 1;
         let (item, attempts, pool) = (request.item, request.attempts, request.pool);
         let earned = if attempts == 1 { self.resilience.retry_share } else { 0.0 };
-        let tenant = request.charge.tenant;
+        let tenant = request.tenant;
         self.count_dequeued(tenant, item.units);
         if let Some(pool) = self.pool_mut(pool) {
             pool.retries.earn(earned);

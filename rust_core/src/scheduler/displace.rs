@@ -4,7 +4,7 @@ use std::collections::BinaryHeap;
 use crate::batch::{Item, Priority};
 use crate::fair::steps_over;
 
-use super::{Scheduler, State};
+use super::Scheduler;
 
 /// Requests that one arrival may displace; what needs more room than that is refused.
 const MAX_VICTIMS: usize = 64;
@@ -119,6 +119,6 @@ impl Scheduler {
 
 fn queued_slot(live: &crate::slab::Slab<super::Request>, ticket: u64) -> Option<u32> {
     let slot = live.slot(ticket)?;
-    let is_queued = live.at(slot).is_some_and(|request| request.state == State::Queued);
+    let is_queued = live.at(slot).is_some_and(super::Request::is_queued);
     is_queued.then_some(slot)
 }

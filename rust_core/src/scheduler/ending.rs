@@ -1,8 +1,9 @@
 //! How requests end, and how they go back into the queue.
 use crate::error::CoreError;
 
-use super::types::Ended;
-use super::{signed, Scheduler, State};
+use super::report::Ended;
+use super::tenancy::Used;
+use super::{signed, Scheduler};
 
 impl Scheduler {
     /// Ends a request; None if it is not live.
@@ -43,36 +44,40 @@ impl Scheduler {
         slots
     }
 
-    /// The only way out: takes a request from wherever it is.
+    /// Ends a request before its answer, or without one.
     pub(super) fn finish(&mut self, slot: u32) -> Option<Ended> {
+        self.finish_after(slot, None)
+    }
+
+    /// The only way out: takes a request from wherever it is. What it `used` is what its tenant
+    /// pays for; None if that is not known.
+    pub(super) fn finish_after(&mut self, slot: u32, used: Option<Used>) -> Option<Ended> {
         let ticket = self.live.key(slot)?;
         let request = self.live.take(slot)?;
         self.deadlines.remove(slot);
-        let mut ended = Ended { ticket, batch: 0, replica: -1 };
-        match request.state {
-            State::Queued => {
-                if let Some(pool) = self.pool_mut(request.pool) {
-                    pool.dequeue(slot, &request.item);
-                }
+        let mut ended = Ended { ticket, batch: request.batch, replica: -1 };
+        if request.is_queued() {
+            if let Some(pool) = self.pool_mut(request.pool) {
+                pool.dequeue(slot, &request.item);
             }
-            State::Executing { batch } => {
-                ended.batch = batch;
-                if let Some(pool) = self.pool_mut(request.pool) {
-                    pool.executing_requests -= 1;
-                }
-                let mut twin = None;
-                if let Some(dispatch) = self.dispatches.get_mut(&batch) {
-                    dispatch.live -= 1;
-                    ended.replica = signed(dispatch.replica);
-                    twin = dispatch.twin;
-                }
-                if let Some(copy) = twin.and_then(|twin| self.dispatches.get_mut(&twin)) {
-                    copy.live -= 1;
-                }
+        } else {
+            if let Some(pool) = self.pool_mut(request.pool) {
+                pool.executing_requests -= 1;
+            }
+            let mut twin = None;
+            if let Some(dispatch) = self.dispatches.get_mut(&request.batch) {
+                dispatch.live -= 1;
+                ended.replica = signed(dispatch.replica);
+                twin = dispatch.twin;
+            }
+            if let Some(copy) = twin.and_then(|twin| self.dispatches.get_mut(&twin)) {
+                copy.live -= 1;
             }
         }
-        self.close_cases(&request.cases);
-        self.settle(&request);
+        if request.has_failed() {
+            self.close_cases(slot);
+        }
+        self.settle(&request, used);
         Some(ended)
     }
 
@@ -92,10 +97,11 @@ impl Scheduler {
         let Some(request) = self.live.at_mut(slot) else { return false };
         let Some(pool_slot) = self.pools.slot(request.pool) else { return false };
         let Some(pool) = self.pools.at_mut(pool_slot) else { return false };
-        request.state = State::Queued;
+        request.batch = 0;
+        self.deadlines.requeue(slot);
         pool.executing_requests -= 1;
         pool.enqueue(now_ns, slot, &request.item);
-        let (tenant, item, key) = (request.charge.tenant, request.item, request.pool);
+        let (tenant, item, key) = (request.tenant, request.item, request.pool);
         self.count_queued(tenant, item.units);
         if let Some(ticket) = self.live.key(slot) {
             // While it was executing, its note may have been dropped.

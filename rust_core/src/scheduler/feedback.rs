@@ -3,8 +3,9 @@ use crate::breaker::BreakerState;
 use crate::check::{MAX_NS, MAX_UNITS};
 use crate::error::CoreError;
 
-use super::types::{BatchOutcome, Report};
-use super::{Dispatch, Scheduler, State};
+use super::report::{BatchOutcome, Report};
+use super::tenancy::{Used, NOTHING};
+use super::{Dispatch, Scheduler};
 
 impl Scheduler {
     /// Feeds back how a batch ended and frees its slot; returns the tickets that ended without
@@ -155,6 +156,7 @@ impl Scheduler {
             retry.sort_unstable();
         }
         let twin = dispatch.twin.filter(|twin| self.dispatches.contains_key(twin));
+        self.read_ahead(dispatch.members.iter().filter_map(|&ticket| self.live.slot(ticket)));
         let mut without_answer = Vec::new();
         for &ticket in &dispatch.members {
             // A member that is live is executing here: only `complete` moves it elsewhere.
@@ -163,16 +165,15 @@ impl Scheduler {
                 report.outcome == BatchOutcome::Ok && retry.binary_search(&ticket).is_err();
             if is_answered {
                 self.credit(slot);
-                self.note_used(slot, dispatch, report);
-                self.end_member(slot, twin);
+                let used = self.used_by(slot, dispatch, report);
+                self.end_member(slot, twin, used);
             } else if let Some(batch) = twin {
                 // The other copy goes on, and this one's end is not the request's.
                 if let Some(request) = self.live.at_mut(slot) {
-                    request.state = State::Executing { batch };
+                    request.batch = batch;
                 }
             } else if !self.try_again(now_ns, slot, dispatch, report.outcome) {
-                self.note_unused(slot);
-                self.finish(slot);
+                self.finish_after(slot, Some(NOTHING));
                 without_answer.push(ticket);
             }
         }
@@ -180,11 +181,11 @@ impl Scheduler {
     }
 
     /// Ends a member of a batch that is no longer in the books, but whose copy may be.
-    fn end_member(&mut self, slot: u32, twin: Option<u64>) {
+    fn end_member(&mut self, slot: u32, twin: Option<u64>, used: Option<Used>) {
         if let (Some(batch), Some(request)) = (twin, self.live.at_mut(slot)) {
-            request.state = State::Executing { batch };
+            request.batch = batch;
         }
-        self.finish(slot);
+        self.finish_after(slot, used);
     }
 
     /// Queues a member again if it has an attempt and the time left.

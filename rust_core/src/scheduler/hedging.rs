@@ -3,7 +3,7 @@ use crate::batch::BatchReason;
 use crate::check::to_ns;
 
 use super::dispatch::{empty_batch, Plan};
-use super::types::Batch;
+use super::report::Batch;
 use super::{Dispatch, Scheduler};
 
 impl Scheduler {

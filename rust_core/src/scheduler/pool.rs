@@ -1,4 +1,6 @@
 //! One pool: the queue of a model version, and what is known of its fleet.
+mod fleet;
+
 use std::collections::BTreeSet;
 
 use crate::batch::{default_policy, BatchPolicy, Fleet, Item, Outlook, Site};
@@ -13,7 +15,7 @@ use crate::tree::OrderTree;
 
 use super::displace::Displaceable;
 use super::envelope::Envelope;
-use super::replica::{Replica, Share};
+use super::replica::Replica;
 use super::speed::STEPS;
 use super::tenancy::Classes;
 
@@ -159,60 +161,6 @@ impl Pool {
         self.count_out(item);
     }
 
-    /// Brings the totals from one share of a replica to the next.
-    pub(super) fn recount(&mut self, slot: u32, old: &Share, new: &Share) {
-        if old.capacity != new.capacity {
-            if let Some(limits) = &old.capacity {
-                self.envelope.remove(limits);
-            }
-            if let Some(limits) = &new.capacity {
-                self.envelope.add(limits);
-            }
-        }
-        self.uncount(slot, old);
-        if new.capacity.is_some() {
-            self.capacity_speeds.insert((new.speed_steps, slot));
-        }
-        if new.ready {
-            self.ready_replicas += 1;
-            if new.ejected {
-                self.num_ejected += 1;
-            } else {
-                self.ready_speed_steps += u64::from(new.speed_steps);
-            }
-        }
-        if let Some(until_ns) = new.open_until_ns {
-            self.open.insert((until_ns, slot));
-        }
-        if new.probing {
-            self.probing.insert(slot);
-        }
-        if let Some(at_ns) = new.pipe_turns_at_ns {
-            self.pipes.insert((at_ns, slot));
-        }
-        if new.is_eligible() {
-            self.eligible.insert(slot);
-            self.eligible_speeds.insert((new.speed_steps, slot));
-        }
-        self.free_slots += new.free_slots;
-        if let Some(until_ns) = new.resting_until_ns {
-            self.resting.insert((until_ns, slot));
-        }
-        if let Some(latency_ns) = new.latency_ns {
-            self.latencies.insert((latency_ns, slot), 0, ());
-        }
-        if let Some(until_ns) = new.working_until_ns {
-            self.working += 1;
-            self.working_until_sum_ns += i128::from(until_ns);
-        }
-        if !new.is_eligible() {
-            self.eligible.remove(slot);
-        }
-        if old.capacity != new.capacity || old.speed_steps != new.speed_steps {
-            self.tell_policy();
-        }
-    }
-
     /// Tells the policy of the fleet and its cost. O(1): of many replicas it hears of the fastest
     /// and the slowest.
     pub(super) fn tell_policy(&mut self) {
@@ -247,84 +195,9 @@ impl Pool {
         }
     }
 
-    fn uncount(&mut self, slot: u32, old: &Share) {
-        self.capacity_speeds.remove(&(old.speed_steps, slot));
-        self.eligible_speeds.remove(&(old.speed_steps, slot));
-        if old.ready {
-            self.ready_replicas -= 1;
-            if old.ejected {
-                self.num_ejected -= 1;
-            } else {
-                self.ready_speed_steps -= u64::from(old.speed_steps);
-            }
-        }
-        if let Some(until_ns) = old.open_until_ns {
-            self.open.remove(&(until_ns, slot));
-        }
-        if old.probing {
-            self.probing.remove(&slot);
-        }
-        if let Some(at_ns) = old.pipe_turns_at_ns {
-            self.pipes.remove(&(at_ns, slot));
-        }
-        self.free_slots -= old.free_slots;
-        if let Some(until_ns) = old.resting_until_ns {
-            self.resting.remove(&(until_ns, slot));
-        }
-        if let Some(latency_ns) = old.latency_ns {
-            self.latencies.remove(&(latency_ns, slot));
-        }
-        if let Some(until_ns) = old.working_until_ns {
-            self.working -= 1;
-            self.working_until_sum_ns -= i128::from(until_ns);
-        }
-    }
-
-    /// True if a replica is or will be able to take batches.
-    pub(super) fn has_capacity(&self) -> bool {
-        !self.capacity_speeds.is_empty()
-    }
-
-    /// Time in which the ready replicas but for one of `speed` would serve all that is queued;
-    /// None without any.
-    pub(super) fn served_without_ns(&self, now_ns: i64, speed: f64) -> Option<i64> {
-        let total = self.ready_speed_steps as f64 / STEPS - speed;
-        if total < 1.0 / 64.0 {
-            return None;
-        }
-        let work_ns = self.policy.work_ns(now_ns, &self.expected(), &self.envelope.largest());
-        let least_ns = self.mean_request_ns() / self.fastest_speed();
-        Some(to_ns((work_ns / total).max(least_ns) + self.outlook(now_ns).free_in_ns))
-    }
-
     /// Device time of one request of mean size, alone, at speed 1.
     pub(super) fn mean_request_ns(&self) -> f64 {
         self.expected().at(self.queued.units / self.queued.requests.max(1))
-    }
-
-    /// When a replica is about to be free, or a slow one is asked again; None with nothing queued.
-    pub(super) fn next_pipe_ns(&self, now_ns: i64) -> Option<i64> {
-        let pipe_ns = self.pipes.first().map(|pipe| pipe.0);
-        let looks = pipe_ns.into_iter().chain(self.declined_until_ns);
-        looks.filter(|&at_ns| at_ns > now_ns && self.queued.requests > 0).min()
-    }
-
-    /// The fastest replica that is or will be able to take batches.
-    pub(super) fn fastest(&self) -> Option<u32> {
-        self.capacity_speeds.last().map(|&(_, slot)| slot)
-    }
-
-    /// The fastest replica that could take a batch now.
-    pub(super) fn fastest_eligible(&self) -> Option<u32> {
-        self.eligible_speeds.last().map(|&(_, slot)| slot)
-    }
-
-    /// Median latency of the replicas; before any is known, the cost of a batch.
-    pub(super) fn median_latency_ns(&self) -> f64 {
-        let middle = self.latencies.len().saturating_sub(1) / 2;
-        self.latencies
-            .select(middle)
-            .map_or(self.cost.expected().fixed_ns, |((latency_ns, _), ())| latency_ns as f64)
     }
 
     /// Expected cost for estimated units, at speed 1.
@@ -382,10 +255,6 @@ impl Pool {
             queue_ns = queue_ns.max(cost.at(mean_units) * fleet / speed);
         }
         to_ns(queue_ns + self.outlook(now_ns).free_in_ns)
-    }
-
-    pub(super) fn fastest_speed(&self) -> f64 {
-        self.capacity_speeds.last().map_or(0.0, |&(steps, _)| f64::from(steps) / STEPS)
     }
 
     /// Learns from a batch that ended well: `units` it was estimated at, `counted` by the

@@ -15,7 +15,7 @@ impl Scheduler {
         let (now_ns, units) = (self.advance(now_ns)?, count(units)?);
         let slot = self.tenant_slot(tenant)?;
         self.tenants.touch(now_ns, slot);
-        let taken = self.tenants.at_mut(slot).map(|tenant| tenant.bucket.take(now_ns, units));
+        let taken = self.tenants.bucket_mut(slot).map(|bucket| bucket.take(now_ns, units));
         Ok(match taken {
             Some(Quota::After(wait_ns)) => wait_ns,
             Some(Quota::Never) => -1,
@@ -37,8 +37,8 @@ impl Scheduler {
     ) -> Result<(), CoreError> {
         let (now_ns, taken, used) = (self.advance(now_ns)?, count(taken)?, count(used)?);
         let slot = u64::try_from(tenant).ok().and_then(|key| self.tenants.slot(key));
-        if let Some(tenant) = slot.and_then(|slot| self.tenants.at_mut(slot)) {
-            tenant.bucket.settle(now_ns, taken, used);
+        if let Some(bucket) = slot.and_then(|slot| self.tenants.bucket_mut(slot)) {
+            bucket.settle(now_ns, taken, used);
         }
         Ok(())
     }
@@ -50,8 +50,8 @@ impl Scheduler {
     pub fn refund(&mut self, now_ns: i64, tenant: i64, units: i64) -> Result<(), CoreError> {
         let (now_ns, units) = (self.advance(now_ns)?, count(units)?);
         let slot = self.tenant_slot(tenant)?;
-        if let Some(tenant) = self.tenants.at_mut(slot) {
-            tenant.bucket.put_back(now_ns, units);
+        if let Some(bucket) = self.tenants.bucket_mut(slot) {
+            bucket.put_back(now_ns, units);
         }
         Ok(())
     }

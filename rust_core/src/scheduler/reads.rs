@@ -5,7 +5,7 @@ use crate::limiter::GradientLimiter;
 
 use super::pool::{Pool, PROBE_INTERVAL_NS};
 use super::replica::Replica;
-use super::types::{PoolStats, ReplicaStats};
+use super::stats::{PoolStats, ReplicaStats};
 use super::{signed, Scheduler};
 
 impl Scheduler {

@@ -7,9 +7,9 @@ use crate::limiter::GradientLimiter;
 use crate::slab::MAX_SLOTS;
 use crate::tenants::{TenantTable, TenantTerms};
 
+use super::limits::{AdmissionSettings, Condition, ReplicaLimits};
 use super::pool::Pool;
 use super::replica::Replica;
-use super::types::{AdmissionSettings, Condition, ReplicaLimits};
 use super::{signed, Model, Scheduler};
 
 /// How far the shares of a split may add up beside 1.
@@ -106,7 +106,7 @@ impl Scheduler {
         let now_ns = self.advance(now_ns)?;
         let terms = check_terms(terms)?;
         let slot = self.tenant_slot(tenant)?;
-        self.tenants.set_terms(now_ns, slot, terms);
+        self.tenants.set_terms(now_ns, slot, &terms);
         Ok(())
     }
 

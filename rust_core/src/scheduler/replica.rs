@@ -4,8 +4,8 @@ use crate::breaker::{Breaker, BreakerState};
 use crate::ewma::PeakEwma;
 use crate::median::RecentMedian;
 
+use super::limits::Condition;
 use super::speed::Speed;
-use super::types::Condition;
 
 /// After so long, 1/e of an old latency is left. Source: Finagle's default for peak EWMA.
 const LATENCY_DECAY_NS: i64 = 10_000_000_000;

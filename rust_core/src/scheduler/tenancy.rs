@@ -2,21 +2,11 @@
 use crate::batch::{Item, Priority};
 use crate::check::{MAX_NS, MAX_UNITS};
 
-use super::types::{BatchOutcome, Report};
-use super::{Dispatch, Request, Scheduler, State};
+use super::report::{BatchOutcome, Report};
+use super::{Dispatch, Request, Scheduler};
 
 /// How fast the device time of a unit follows the batches.
 const TIME_GAIN: f64 = 0.1;
-
-/// What was reserved for a request, and what it used once that is known.
-#[derive(Debug, Clone, Copy)]
-pub(super) struct Charge {
-    /// Slot of its tenant, which stays while anything of it is live.
-    pub tenant: u32,
-    pub units: u64,
-    pub device_ns: f64,
-    pub used: Option<Used>,
-}
 
 /// Work done for a request.
 #[derive(Debug, Clone, Copy)]
@@ -60,13 +50,22 @@ impl Classes {
 
 impl Scheduler {
     /// Charges an admitted request to its tenant.
-    pub(super) fn reserve(&mut self, now_ns: i64, pool: u64, item: &Item, charge: &Charge) {
-        self.tenants.add_time(now_ns, charge.tenant, now_ns, charge.device_ns);
-        if let Some(tenant) = self.tenants.at_mut(charge.tenant) {
-            tenant.bucket.take(now_ns, charge.units);
+    pub(super) fn reserve(
+        &mut self,
+        now_ns: i64,
+        pool: u64,
+        item: &Item,
+        tenant: u32,
+        device_ns: f64,
+    ) {
+        self.tenants.add_time(now_ns, tenant, now_ns, device_ns);
+        if let Some(bucket) = self.tenants.bucket_mut(tenant) {
+            bucket.take(now_ns, item.units);
+        }
+        if let Some(tenant) = self.tenants.at_mut(tenant) {
             tenant.live += 1;
         }
-        self.count_queued(charge.tenant, item.units);
+        self.count_queued(tenant, item.units);
         let class = Classes::of(item.priority);
         if let Some(pool) = self.pool_mut(pool) {
             pool.classes.inflight[class] += 1;
@@ -91,30 +90,31 @@ impl Scheduler {
     ///
     /// What never ran is given back whole, and so is what failed by no fault of its own; what
     /// ended early while it ran is paid for as estimated, since the device worked on it.
-    pub(super) fn settle(&mut self, request: &Request) {
-        let now_ns = self.now_ns;
-        let charge = request.charge;
-        let is_queued = request.state == State::Queued;
+    pub(super) fn settle(&mut self, request: &Request, used: Option<Used>) {
+        let (now_ns, tenant) = (self.now_ns, request.tenant);
+        let is_queued = request.is_queued();
         let class = Classes::of(request.item.priority);
         if let Some(pool) = self.pool_mut(request.pool) {
             pool.classes.inflight[class] -= 1;
-            if is_queued && charge.used.is_none() {
+            if is_queued && used.is_none() {
                 pool.classes.pressed_at_ns = Some(now_ns);
             }
         }
         if is_queued {
-            self.count_dequeued(charge.tenant, request.item.units);
+            self.count_dequeued(tenant, request.item.units);
         }
-        let reserved = Used { units: charge.units, device_ns: charge.device_ns };
-        let used = charge.used.unwrap_or(if is_queued { NOTHING } else { reserved });
-        if let Some(tenant) = self.tenants.at_mut(charge.tenant) {
-            tenant.live -= 1;
-            if used.units != charge.units {
-                tenant.bucket.settle(now_ns, charge.units, used.units);
+        let reserved = Used { units: request.item.units, device_ns: request.device_ns };
+        let used = used.unwrap_or(if is_queued { NOTHING } else { reserved });
+        let excess_ns = used.device_ns - reserved.device_ns;
+        self.tenants.add_time(now_ns, tenant, request.item.arrived_ns, excess_ns);
+        if used.units != reserved.units {
+            if let Some(bucket) = self.tenants.bucket_mut(tenant) {
+                bucket.settle(now_ns, reserved.units, used.units);
             }
         }
-        let excess_ns = used.device_ns - charge.device_ns;
-        self.tenants.add_time(now_ns, charge.tenant, request.item.arrived_ns, excess_ns);
+        if let Some(tenant) = self.tenants.at_mut(tenant) {
+            tenant.live -= 1;
+        }
     }
 }
 
@@ -137,11 +137,10 @@ impl Scheduler {
         }
     }
 
-    /// Notes what an answered request used: as told for it alone, else its share of its batch.
+    /// What an answered request used: as told for it alone, else its share of its batch.
     #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)] // a share of a count
-    pub(super) fn note_used(&mut self, slot: u32, dispatch: &Dispatch, report: &Report) {
-        let Some(ticket) = self.live.key(slot) else { return };
-        let Some(request) = self.live.at_mut(slot) else { return };
+    pub(super) fn used_by(&self, slot: u32, dispatch: &Dispatch, report: &Report) -> Option<Used> {
+        let (ticket, request) = (self.live.key(slot)?, self.live.at(slot)?);
         let share = request.item.units as f64 / dispatch.units.max(1) as f64;
         let told = report.used.binary_search_by_key(&ticket, |&(ticket, _)| ticket);
         let units = match told.ok().and_then(|at| report.used.get(at)) {
@@ -152,15 +151,8 @@ impl Scheduler {
         let device_ns = if (1..=MAX_NS).contains(&report.device_ns) {
             share * report.device_ns as f64
         } else {
-            request.charge.device_ns
+            request.device_ns
         };
-        request.charge.used = Some(Used { units, device_ns });
-    }
-
-    /// Notes that a request ends without an answer through no doing of its own.
-    pub(super) fn note_unused(&mut self, slot: u32) {
-        if let Some(request) = self.live.at_mut(slot) {
-            request.charge.used = Some(NOTHING);
-        }
+        Some(Used { units, device_ns })
     }
 }

@@ -14,6 +14,7 @@ from tests.support.fleet import (
     text_request,
 )
 
+from headway.client import ControlClient
 from headway.v1 import control_pb2, fleet_pb2, fleet_pb2_grpc, inference_pb2, types_pb2
 
 INVALID = grpc.StatusCode.INVALID_ARGUMENT
@@ -117,6 +118,65 @@ async def test_no_replica_is_no_capacity_with_a_time_to_come_back(transport: str
         assert (told.code, told.reason) == (grpc.StatusCode.UNAVAILABLE, "NO_CAPACITY")
         assert told.retry_ns is not None
         assert (told.pushback_ms is None) == (transport == "native")
+
+
+async def test_the_way_to_a_version_that_is_there_is_named(transport: str) -> None:
+    async with (
+        running_gateway(transport=transport) as running,
+        running_worker(running, worker_id="high", version="v2"),
+        ControlClient(running.addresses["control"]) as control,
+    ):
+        async with running_worker(running, worker_id="low", version="v1"):
+            await running.inference.Infer(text_request(), timeout=10)
+        told = await refused(running, text_request(request_id="lost"))
+        assert (told.code, told.reason) == (grpc.StatusCode.UNAVAILABLE, "NO_CAPACITY")
+        assert told.metadata["version"] == "v1"
+        assert told.metadata["live_versions"] == "v2"
+        assert told.metadata["command"] == "headway split set sim v2=1"
+        assert told.metadata["rule"] == "capacity"
+        assert "without a split all requests go to the lowest version" in told.message
+        assert "`headway split set sim v2=1`; retry in 1000 ms" in told.message
+        explained = await control.explain("lost")
+        assert any("`headway split set sim v2=1`" in text for text in explained.sentences)
+
+        pinned = await refused(running, text_request(version="v1"))
+        assert "versions with replicas: v2. Name one of them, or none" in pinned.message
+        assert "command" not in pinned.metadata
+
+        await control.set_split("sim", {"v2": 1.0})
+        answer = await running.inference.Infer(text_request(), timeout=10)
+        assert answer.version == "v2"
+
+
+@pytest.mark.parametrize("name", ["first_token", "gap", "completion"])
+async def test_a_target_for_parts_of_what_comes_whole_is_named(transport: str, name: str) -> None:
+    targets = types_pb2.StreamTargets()
+    getattr(targets, name).FromMilliseconds(250)
+    asked = text_request(targets=targets)
+    async with running_gateway(transport=transport) as running, running_worker(running):
+        told = await refused(running, asked)
+        assert (told.code, told.field) == (INVALID, f"targets.{name}")
+        assert f"targets.{name} is 0.25 s, and sim/v1 answers whole" in told.message
+        assert "leave targets out" in told.message
+
+        with pytest.raises(grpc.aio.AioRpcError) as caught:
+            call = running.inference.InferStream(
+                inference_pb2.InferStreamRequest(request=asked), timeout=10
+            )
+            await call.read()
+        assert refusal(caught.value).field == f"targets.{name}"
+
+        many = running.inference.InferMany(timeout=10)
+        await many.write(inference_pb2.InferManyRequest(id=1, request=asked))
+        await many.write(inference_pb2.InferManyRequest(id=2, request=text_request()))
+        await many.done_writing()
+        answers = {answer.id: answer async for answer in many}
+        assert answers[1].error.code == INVALID.value[0]
+        assert f"targets.{name}" in answers[1].error.message
+        assert answers[2].response.version == "v1"
+        # Set, but naming nothing, it asks for nothing.
+        empty = text_request(targets=types_pb2.StreamTargets())
+        assert (await running.inference.Infer(empty, timeout=10)).version == "v1"
 
 
 async def test_an_oversized_message_is_refused_and_the_next_one_is_served(

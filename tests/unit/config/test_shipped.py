@@ -1,13 +1,20 @@
 """The configuration files and images that are shipped mean what they say."""
 
+import asyncio
+import json
 import re
+import sys
+import tomllib
 from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.support.fleet import running_gateway
 
 from headway.config import load_gateway, load_worker, read_layers
 from headway.errors import ConfigError
+from headway.gateway.settings import GatewaySettings
+from headway.worker.settings import WorkerSettings
 
 ROOT = Path(__file__).parents[3]
 TOKEN = "a long random text"
@@ -86,3 +93,73 @@ def test_the_composed_workers_are_valid(
     assert (settings.worker_id, settings.advertise) == (service, f"{service}:50061")
     assert (model.model, model.version, model.speed) == ("minilm", version, speed)
     assert settings.gateways == ("gateway:50052",)
+
+
+SERVICES = ("gateway", "worker")
+
+
+def dockerfile(service: str) -> str:
+    """An image's recipe, each instruction on one line."""
+    return (ROOT / "services" / service / "Dockerfile").read_text().replace("\\\n", " ")
+
+
+@pytest.mark.parametrize("service", SERVICES)
+def test_what_an_image_copies_is_there_and_reaches_its_build(service: str) -> None:
+    copies = re.findall(r"^COPY (?!--from)(.+)$", dockerfile(service), re.MULTILINE)
+    sources = [source for line in copies for source in line.split()[:-1]]
+    assert len(sources) == 9
+    rules = (ROOT / ".dockerignore").read_text().splitlines()
+    assert "*" in rules, "the context would be the whole tree"
+    for source in sources:
+        assert (ROOT / source).exists(), source
+        assert f"!{source.split('/')[0]}" in rules, f"{source} is kept from the build"
+
+
+@pytest.mark.parametrize("service", SERVICES)
+def test_an_image_installs_what_its_service_needs(service: str) -> None:
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())
+    (extras,) = re.findall(r"\$\{wheel\}\[([\w,]+)\]", dockerfile(service))
+    assert service in extras.split(",")
+    assert set(extras.split(",")) <= project["project"]["optional-dependencies"].keys()
+    (builder,) = re.findall(r'"(maturin[^"]+)"', dockerfile(service))
+    assert builder in project["build-system"]["requires"]
+
+
+@pytest.mark.parametrize(("service", "port"), [("gateway", 9100), ("worker", 9101)])
+async def test_an_image_asks_itself_whether_it_is_well(service: str, port: int) -> None:
+    text = dockerfile(service)
+    (command,) = re.findall(r"^HEALTHCHECK .* CMD (\[.+\])$", text, re.MULTILINE)
+    asked, flag, program = json.loads(command)
+    assert (asked, flag) == ("python", "-c")
+    assert f"http://127.0.0.1:{port}/healthz" in program
+    assert re.search(rf"^EXPOSE .*\b{port}$", text, re.MULTILINE)
+    async with running_gateway() as running:
+        there = program.replace(f":{port}/", f":{running.addresses['http'].rsplit(':')[-1]}/")
+        process = await asyncio.create_subprocess_exec(sys.executable, flag, there)
+        assert await process.wait() == 0
+    process = await asyncio.create_subprocess_exec(
+        sys.executable, flag, there, stderr=asyncio.subprocess.DEVNULL
+    )
+    assert await process.wait() != 0
+
+
+def test_the_composed_volumes_are_declared_and_kept() -> None:
+    text = (ROOT / "deploy" / "compose.yaml").read_text()
+    before, _, declared = text.partition("\nvolumes:\n")
+    mounts = dict(re.findall(r"^      - (\S+?):(/\S+?)(?::ro)?$", before, re.MULTILINE))
+    assert mounts == {
+        "./gateway.toml": "/etc/headway/gateway.toml",
+        "state": "/var/lib/headway",
+    }
+    assert declared.split() == ["state:"]
+    assert (ROOT / "deploy" / "gateway.toml").is_file()
+    # The gateway's own store is inside: what is set while it runs outlives it.
+    assert "XDG_STATE_HOME=/var/lib/headway" in dockerfile("gateway")
+
+
+def test_containers_may_finish_what_they_have_in_hand() -> None:
+    text = (ROOT / "deploy" / "compose.yaml").read_text()
+    graces = [int(seconds) for seconds in re.findall(r"stop_grace_period: (\d+)s", text)]
+    assert len(graces) == 2
+    for settings in (GatewaySettings, WorkerSettings):
+        assert min(graces) > settings.model_fields["drain_seconds"].default

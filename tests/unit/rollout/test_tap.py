@@ -13,6 +13,7 @@ MS = 1_000_000
         # requests, errors, sheds, latencies
         ("ok", 1, (1, 0, 0, 1)),
         ("UPSTREAM_FAILURE", 3, (1, 1, 0, 0)),
+        ("STREAM_BROKEN", 1, (1, 1, 0, 0)),
         ("DEADLINE_EXPIRED", 1, (1, 1, 0, 1)),
         ("DEADLINE_EXPIRED", 0, (1, 0, 0, 1)),
         ("OVERLOADED", 0, (0, 0, 1, 0)),
