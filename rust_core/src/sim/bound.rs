@@ -7,10 +7,10 @@
 //! is rounded in the schedule's favour (a batch may begin a step earlier than it could and end a
 //! step later than it must), so that the bound holds at any step.
 //!
-//! What is left above the optimum: the configuration program is itself above it (2.7 % on instances
-//! of six requests, where a linear program over all configurations says so; `tests/sim/test_bound.py`),
-//! a step for each batch, 0.02 % for knapsacks, and what the prices are short of the best ones. A
-//! batch with fractions of requests would add another 9 % there.
+//! What is left above the optimum: the configuration program is itself above it (3 to 5 % on
+//! instances of six requests, by an independent linear program; `tests/sim/test_bound.py`), a step
+//! for each batch, 0.02 % for knapsacks, and what the prices are short of the best ones. Batches
+//! with fractions of requests would add another 9 to 10 % there.
 //!
 //! Source: the configuration program is that of Gilmore and Gomory, Operations Research 9(6),
 //! 1961; the length of a step is Polyak's, USSR Comp. Math. 9(3), 1969, its direction that of
