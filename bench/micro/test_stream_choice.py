@@ -1,7 +1,8 @@
 """What does choosing a replica for an output cost as the fleet grows, and a deadline?
 
-Question:  the cost of `StreamPool.choose` and of taking note of a replica's new capacity, with 10,
-           1,000 and 10,000 replicas; of a deadline set and struck out, with 10 to 100,000 live.
+Question:  the cost of `StreamPool.choose`, of admitting an output and of taking note of a replica's
+           new capacity, with 10, 1,000 and 10,000 replicas; of a deadline set and struck out, with
+           10 to 100,000 live.
 Workload:  100 calls a round (the table's time is for 100). Replicas have a lane each and
            memory at random; every second one has enough. Beside it a scan of the fleet and of the
            deadlines, which this replaced, 10 calls a round; and calls that do nothing.
@@ -15,8 +16,9 @@ from typing import Any, cast
 import pytest
 from pytest_benchmark.fixture import BenchmarkFixture
 
-from headway._core import EdfQueue, ReplicaCondition, Rng
+from headway._core import EdfQueue, ReplicaCondition, Rng, Scheduler
 from headway.gateway.deadline_queue import DeadlineQueue
+from headway.gateway.stream_admission import StreamAdmission
 from headway.gateway.stream_pool import StreamPool
 from headway.gateway.stream_replica import StreamReplica
 from headway.gateway.stream_request import PendingStream
@@ -76,6 +78,27 @@ class TestChoose:
     def test_null_call(self, benchmark: BenchmarkFixture, count: int) -> None:
         benchmark.group = f"100 stream choices, {count} replicas"
         benchmark.pedantic(repeated(EdfQueue().pop, CALLS), rounds=300)
+
+
+@pytest.mark.parametrize("count", REPLICAS)
+class TestAdmission:
+    """100 arrivals with a lane free and time enough."""
+
+    def test_core(self, benchmark: BenchmarkFixture, count: int) -> None:
+        benchmark.group = f"100 stream admissions, {count} replicas"
+        pool, known = fleet(count), cast(Any, SimpleNamespace(name="m", num_replicas=count))
+        pool.forecast.learn_first(1, 100, 1_000)
+        pool.replicas[0].inflight[1] = output()
+        admission = StreamAdmission(
+            Scheduler(seed=1), max_live=1 << 20, max_queued=1 << 20, renew=lambda caller: 0
+        )
+
+        record: Any = SimpleNamespace(arrived_ns=1, deadline_ns=1 << 60, units=100, pinned=False)
+
+        def check() -> None:
+            admission.check(record, known, pool, 50, 0)
+
+        benchmark.pedantic(repeated(check, CALLS), rounds=300)
 
 
 @pytest.mark.parametrize("count", REPLICAS)

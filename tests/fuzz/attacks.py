@@ -227,6 +227,29 @@ async def no_http2(address: str, rng: Rng) -> None:
             await _drained(reader, writer)
 
 
+async def http_nonsense(address: str, rng: Rng) -> None:
+    """What no scraper sends to an HTTP/1 port."""
+    get = b"GET /metrics HTTP/1.1\r\nHost: x\r\n"
+    nonsense = (
+        get + b"x: y\r\n" * 20_000,
+        b"GET /" + b"a" * 200_000 + b" HTTP/1.1\r\n\r\n",
+        get + b"x: " + b"v" * 200_000 + b"\r\n\r\n",
+        get + b"x: \xff\xfe\xc0\x80\r\n\r\n",
+        b"POST /metrics HTTP/1.1\r\nHost: x\r\nContent-Length: 99999999999\r\n\r\nabc",
+        b"POST /metrics HTTP/1.1\r\nHost: x\r\nContent-Length: -1\r\n\r\n",
+        get + b"Transfer-Encoding: chunked\r\n\r\nFFFFFFFFFFFFFFFF\r\nabc",
+        get + b"Accept: " + b"text/plain;q=nan," * 300 + b"\r\n\r\n",
+        (get + b"\r\n") * 200,
+        noise(rng, 500),
+    )
+    for each in nonsense:
+        async with raw(address) as (reader, writer):
+            with contextlib.suppress(ConnectionError):
+                writer.write(each)
+                await writer.drain()
+            await _drained(reader, writer)
+
+
 async def half_open(address: str, rng: Rng) -> None:
     """Connections that stop in the middle of something."""
     good = PREFACE + frame(4, 0, 0, b"")
@@ -316,3 +339,7 @@ ATTACKS: Final[dict[str, Attack]] = {
         random_frames, no_http2, half_open, slow_writer, slow_reader, stream_flood, large_and_empty,
     )
 }  # fmt: skip
+
+HTTP_ATTACKS: Final[dict[str, Attack]] = {
+    attack.__name__: attack for attack in (http_nonsense, no_http2, random_frames)
+}

@@ -4,8 +4,9 @@ import asyncio
 import contextlib
 
 import pytest
-from tests.fuzz.attacks import ATTACKS
+from tests.fuzz.attacks import ATTACKS, HTTP_ATTACKS
 from tests.fuzz.target import MIB, resident_bytes, target
+from tests.support.fleet import running_gateway, running_worker
 from tests.support.http2 import raw
 
 from headway.rng import SeedTree
@@ -23,6 +24,19 @@ async def test_every_port_survives(name: str, transport: str) -> None:
                 continue  # the same server as with the other transport
             await ATTACKS[name](address, rng)
         await fleet.check()
+
+
+@pytest.mark.parametrize("name", HTTP_ATTACKS)
+async def test_the_http_ports_survive(name: str) -> None:
+    rng = SeedTree(SEED).stream(name)
+    async with running_gateway() as running, running_worker(running, http_port=0) as worker:
+        await running.until_serving()
+        for address in (running.addresses["http"], worker.addresses["http"]):
+            await HTTP_ATTACKS[name](address, rng)
+            async with raw(address) as (reader, writer):
+                writer.write(b"GET /readyz HTTP/1.0\r\n\r\n")
+                async with asyncio.timeout(20):
+                    assert (await reader.read()).startswith(b"HTTP/1.0 200")
 
 
 async def test_memory_is_flat_over_repeated_attacks() -> None:

@@ -16,6 +16,20 @@ if TYPE_CHECKING:
 
 Answer = TypeVar("Answer")
 
+
+def _of_tls(kind: Any, flag: str, metavar: str, text: str) -> tuple[Any, None]:
+    """An option of TLS and its default; its variable is named as it is."""
+    option = typer.Option(
+        flag,
+        envvar=f"HEADWAY_{flag.removeprefix('--').replace('-', '_').upper()}",
+        metavar=metavar,
+        help=text,
+        rich_help_panel=options.TLS,
+        show_default=False,
+    )
+    return Annotated[kind, option], None
+
+
 _OPTIONS: Final[Mapping[str, tuple[Any, Any]]] = {
     "api_key": (options.ApiKey, None),
     "tls": (
@@ -30,61 +44,21 @@ _OPTIONS: Final[Mapping[str, tuple[Any, Any]]] = {
         ],
         False,
     ),
-    "tls_ca": (
-        Annotated[
-            Path | None,
-            typer.Option(
-                "--tls-ca",
-                envvar="HEADWAY_TLS_CA",
-                metavar="FILE",
-                help="PEM file with the authorities to trust instead.",
-                rich_help_panel=options.TLS,
-                show_default=False,
-            ),
-        ],
-        None,
+    "tls_ca": _of_tls(
+        Path | None, "--tls-ca", "FILE", "PEM file with the authorities to trust instead."
     ),
-    "tls_cert": (
-        Annotated[
-            Path | None,
-            typer.Option(
-                "--tls-cert",
-                envvar="HEADWAY_TLS_CERT",
-                metavar="FILE",
-                help="PEM file with a certificate to show, for gateways that ask for one.",
-                rich_help_panel=options.TLS,
-                show_default=False,
-            ),
-        ],
-        None,
+    "tls_cert": _of_tls(
+        Path | None,
+        "--tls-cert",
+        "FILE",
+        "PEM file with a certificate to show, for gateways that ask for one.",
     ),
-    "tls_key": (
-        Annotated[
-            Path | None,
-            typer.Option(
-                "--tls-key",
-                envvar="HEADWAY_TLS_KEY",
-                metavar="FILE",
-                help="PEM file with its key.",
-                rich_help_panel=options.TLS,
-                show_default=False,
-            ),
-        ],
-        None,
-    ),
-    "tls_server_name": (
-        Annotated[
-            str | None,
-            typer.Option(
-                "--tls-server-name",
-                envvar="HEADWAY_TLS_SERVER_NAME",
-                metavar="NAME",
-                help="Name in the gateway's certificate. [dim]Default: the address's host.[/dim]",
-                rich_help_panel=options.TLS,
-                show_default=False,
-            ),
-        ],
-        None,
+    "tls_key": _of_tls(Path | None, "--tls-key", "FILE", "PEM file with its key."),
+    "tls_server_name": _of_tls(
+        str | None,
+        "--tls-server-name",
+        "NAME",
+        "Name in the gateway's certificate. [dim]Default: the address's host.[/dim]",
     ),
 }
 

@@ -27,6 +27,9 @@ UNSENT_LIMIT: Final = 1024
 ANSWER_GRACE_S: Final = 1.0
 """Wait beyond a request's deadline for the gateway to say so, before it is taken for lost."""
 
+# What grpc.aio makes of a write on a stream that the gateway has ended meanwhile.
+_WRITTEN_TOO_LATE: Final = "Internal error from Core"
+
 _Pending = asyncio.Future[inference_pb2.InferResponse]
 
 
@@ -102,11 +105,19 @@ class ManyStream:
         self._stream = _Stream(
             held,
             self._metadata,
-            lost=lambda error: from_call(error, self.address, self.certificate_problem),
-            ended=lambda: GatewayUnreachable(f"the stream to {self.address} ended"),
+            lost=self._lost,
+            ended=self._ended,
             retired=self._retired.discard,
         )
         return self._stream
+
+    def _lost(self, error: aio.AioRpcError) -> CallError:
+        if error.details() == _WRITTEN_TOO_LATE:
+            return self._ended()
+        return from_call(error, self.address, self.certificate_problem)
+
+    def _ended(self) -> GatewayUnreachable:
+        return GatewayUnreachable(f"the stream to {self.address} ended")
 
 
 def _open_many(channel: aio.Channel) -> Any:

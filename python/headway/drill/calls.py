@@ -22,6 +22,7 @@ GRACE_NS: Final = 100_000_000
 
 _ELSEWHERE_NS: Final = 50_000_000
 _LONGEST_PAUSE_S: Final = 0.25
+_WATCH_NS: Final = 10_000_000
 _TRANSIENT: Final = frozenset(
     {"UNREACHABLE", "DRAINING", "NO_CAPACITY", "MODEL_LOADING", "OVERLOADED"}
 )
@@ -35,6 +36,8 @@ class Tally:
       latest_ns: the longest time beyond a deadline; negative if all ended before.
       attempts: of calls that were answered, how often each was begun.
       units: work units of those, as the worker counted them.
+      paused_ns: the longest that this process itself stood still meanwhile. A call that ended late
+        by no more says as much about the machine as about the fleet.
     """
 
     outcomes: Counter[str] = field(default_factory=Counter)
@@ -43,6 +46,7 @@ class Tally:
     latest_ns: int = -(10**18)
     slowest_ns: int = 0
     units: int = 0
+    paused_ns: int = 0
 
     @property
     def ok(self) -> int:
@@ -67,6 +71,7 @@ class Tally:
             "begun_again": sum(n for attempts, n in self.attempts.items() if attempts > 1),
             "latest_after_deadline_ms": round(self.latest_ns / 1e6, 1),
             "slowest_ms": round(self.slowest_ns / 1e6, 1),
+            "client_paused_ms": round(self.paused_ns / 1e6, 1),
         }
 
 
@@ -92,6 +97,7 @@ class Calls:
         self._clients = [Client(address, api_key=api_key) for address in addresses]
         self._num_made = 0
         self._tasks: set[asyncio.Task[None]] = set()
+        self._watch: asyncio.Task[None] | None = None
         self._stopped = False
 
     async def one(self, timeout_s: float = 2.0) -> str:
@@ -110,6 +116,7 @@ class Calls:
 
     def start_clients(self, count: int, timeout_s: float = 2.0) -> None:
         """Begins clients that make one call after the other until `stop`."""
+        self._watch_pauses()
 
         async def client() -> None:
             while not self._stopped:
@@ -121,6 +128,7 @@ class Calls:
 
     async def offer(self, rate_per_s: float, seconds: float, timeout_s: float = 2.0) -> None:
         """Makes calls at random instants, whether earlier ones have ended or not."""
+        self._watch_pauses()
         due_ns = self._clock.now_ns()
         end_ns = due_ns + round(seconds * 1e9)
         while due_ns < end_ns and not self._stopped:
@@ -138,14 +146,28 @@ class Calls:
         self._stopped = True
         while self._tasks:
             await asyncio.wait(self._tasks)
+        if self._watch is not None:
+            self._watch.cancel()
         return self.tally
 
     async def close(self) -> None:
         """Ends what is under way and closes the connections."""
-        for task in self._tasks:
+        ending = [*self._tasks, *(() if self._watch is None else (self._watch,))]
+        for task in ending:
             task.cancel()
-        await asyncio.gather(*self._tasks, return_exceptions=True)
+        await asyncio.gather(*ending, return_exceptions=True)
         await asyncio.gather(*(client.close() for client in self._clients))
+
+    def _watch_pauses(self) -> None:
+        async def watch() -> None:
+            while True:
+                began_ns = self._clock.now_ns()
+                await self._clock.sleep(_WATCH_NS)
+                late_ns = self._clock.now_ns() - began_ns - _WATCH_NS
+                self.tally.paused_ns = max(self.tally.paused_ns, late_ns)
+
+        if self._watch is None:
+            self._watch = asyncio.ensure_future(watch())
 
     async def _until(self, holds: Callable[[], bool], give_up_ns: int) -> bool:
         while not holds():

@@ -179,7 +179,8 @@ class Stage:
             require(tally.num_calls > 0, "no call was made")
             require(
                 tally.latest_ns <= GRACE_NS,
-                f"a call ended {tally.latest_ns / 1e6:.0f} ms after its deadline",
+                f"a call ended {tally.latest_ns / 1e6:.0f} ms after its deadline; this process "
+                f"itself stood still for up to {tally.paused_ns / 1e6:.0f} ms",
             )
             for outcome in (WRONG, "UNKNOWN", "INTERNAL"):
                 count = tally.outcomes[outcome]
@@ -213,6 +214,7 @@ def all_of(calls: Sequence[Calls]) -> Tally:
         total.attempts += each.tally.attempts
         total.latest_ns = max(total.latest_ns, each.tally.latest_ns)
         total.slowest_ns = max(total.slowest_ns, each.tally.slowest_ns)
+        total.paused_ns = max(total.paused_ns, each.tally.paused_ns)
     return total
 
 

@@ -5,8 +5,8 @@ from collections.abc import Callable, Iterable
 from headway import errors
 from headway._core import Scheduler, hash_key, split_point
 from headway.gateway.catalog import Model, Pool
+from headway.gateway.decisions import Record
 from headway.gateway.no_capacity import no_capacity
-from headway.gateway.stream_forecast import StreamForecast
 from headway.gateway.stream_pool import StreamPool
 from headway.gateway.stream_replica import StreamReplica
 from headway.gateway.stream_request import PendingStream
@@ -34,34 +34,34 @@ class StreamAdmission:
 
     def check(
         self,
-        now_ns: int,
+        record: Record,
         pool: Pool,
         streams: StreamPool,
-        units: int,
         budget: int,
-        due_ns: int,
         num_live: int,
-        *,
-        pinned: bool,
     ) -> None:
         """Refuses what has no replica, no room or no time.
 
+        O(1) in the replicas where a lane is free and the first that is asked would be in time; who
+        is refused is told of the fastest.
+
         Args:
-          units: of the prompt; `budget` of the output.
-          due_ns: its deadline.
+          record: of the request, which arrives now.
+          pool: of its version.
+          streams: what waits for that and what serves it.
+          budget: most units of the output.
           num_live: outputs of this gateway that have not ended.
-          pinned: the request named its version.
 
         Raises:
           RequestError: refused.
         """
+        now_ns, due_ns, units = record.arrived_ns, record.deadline_ns, record.units
         if pool.num_replicas == 0:
-            raise no_capacity(pool, pinned=pinned, retry_after_ns=_NO_REPLICA_RETRY_NS)
+            raise no_capacity(pool, pinned=record.pinned, retry_after_ns=_NO_REPLICA_RETRY_NS)
         if due_ns <= now_ns:
             raise errors.DeadlineExpired("its deadline had passed when it arrived")
         place = len(streams.queue)
-        replicas = streams.ready_replicas()
-        wait_ns = streams.forecast.lane_ns(now_ns, replicas, place)
+        wait_ns = streams.lane_ns(now_ns)
         if place >= self._max_queued or num_live >= self._max_live:
             raise errors.QueueFull(
                 f"the queue of {pool.name} is at its bound of {place}; retry in "
@@ -69,18 +69,19 @@ class StreamAdmission:
                 retry_after_ns=max(1, wait_ns),
             )
         # Evidence that has gone stale, or a device with nothing to do, refuses nobody.
-        if not replicas or not streams.forecast.is_fresh(now_ns) or not _busy(replicas):
+        if not streams.forecast.is_fresh(now_ns) or not _busy(streams.ready_replicas()):
             return
-        first, last = _fastest(streams.forecast, replicas, units, budget)
+        left = due_ns - now_ns
+        if any(wait_ns + sum(each) <= left for each in streams.times(units, budget)):
+            return
+        first, last = min(streams.times(units, budget), key=sum)
         needed = wait_ns + first + last
-        if now_ns + needed > due_ns:
-            left = due_ns - now_ns
-            raise errors.DeadlineUnreachable(
-                f"it would take {needed / 1e6:.0f} ms (a lane in {wait_ns / 1e6:.0f}, first unit "
-                f"{first / 1e6:.0f} later, then {last / 1e6:.0f} for an output of usual length) "
-                f"and has {left / 1e6:.0f} ms; allow more time or a smaller max_output_units",
-                metadata={"needed_ns": str(needed), "available_ns": str(left)},
-            )
+        raise errors.DeadlineUnreachable(
+            f"it would take {needed / 1e6:.0f} ms (a lane in {wait_ns / 1e6:.0f}, first unit "
+            f"{first / 1e6:.0f} later, then {last / 1e6:.0f} for an output of usual length) "
+            f"and has {left / 1e6:.0f} ms; allow more time or a smaller max_output_units",
+            metadata={"needed_ns": str(needed), "available_ns": str(left)},
+        )
 
     def charge(self, now_ns: int, caller: Caller, units: int) -> None:
         """Takes prompt and expected output from the tenant's quota.
@@ -130,13 +131,3 @@ def pool_of(model: Model, version: str, key: int) -> Pool:
 
 def _busy(replicas: Iterable[StreamReplica]) -> bool:
     return any(replica.inflight for replica in replicas)
-
-
-def _fastest(
-    forecast: StreamForecast, replicas: Iterable[StreamReplica], units: int, budget: int
-) -> tuple[int, int]:
-    """(first unit, writing) on the replica that would end soonest."""
-    times = (
-        (forecast.first_ns(each, units), forecast.writing_ns(each, budget)) for each in replicas
-    )
-    return min(times, key=sum)

@@ -1,7 +1,7 @@
 """When an output's first and last unit will be there."""
 
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 
 from headway._core import CostModel
 from headway.engine.length import OutputLengths
@@ -54,9 +54,13 @@ class StreamForecast:
         said = replica.first_token_wait_ns or usual
         return round(said * mine / usual)
 
-    def writing_ns(self, replica: StreamReplica, budget: int) -> int:
-        """First to last unit there."""
-        return round((self.lengths.expected(budget=budget) - 1) * replica.gap_ns)
+    def times(
+        self, replicas: Iterable[StreamReplica], units: int, budget: int
+    ) -> Iterator[tuple[int, int]]:
+        """Dispatch to first unit, and from there to the last, on each replica."""
+        num_gaps = self.lengths.expected(budget=budget) - 1
+        for replica in replicas:
+            yield self.first_ns(replica, units), round(num_gaps * replica.gap_ns)
 
     def lane_ns(self, now_ns: int, replicas: Iterable[StreamReplica], place: int) -> int:
         """Wait for a lane behind `place` others: by what is left of the outputs under way."""

@@ -1,6 +1,7 @@
 """One generative model version: what waits for it, what serves it, and who goes where."""
 
 from bisect import bisect_left, insort
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 from headway._core import ReplicaCondition, Rng
@@ -58,13 +59,23 @@ class StreamPool:
         self.affinity.note(stream.blocks, replica.replica.handle)
         self.lanes.note(replica)
 
-    def ready_replicas(self) -> list[StreamReplica]:
-        """Those that take work."""
-        return [each for each in self.replicas.values() if each.replica.condition == READY]
+    def ready_replicas(self) -> Iterator[StreamReplica]:
+        """Those that take work, one after the other: who finds enough need not see them all."""
+        return (each for each in self.replicas.values() if each.replica.condition == READY)
+
+    def lane_ns(self, now_ns: int) -> int:
+        """Wait for a lane of one that comes now. O(1) while there is one and nobody waits."""
+        if not self.queue and len(self.lanes):
+            return 0
+        return self.forecast.lane_ns(now_ns, self.ready_replicas(), len(self.queue))
+
+    def times(self, units: int, budget: int) -> Iterator[tuple[int, int]]:
+        """Time to the first unit, and from there to the last, on each replica that takes work."""
+        return self.forecast.times(self.ready_replicas(), units, budget)
 
     def describe(self, now_ns: int) -> control_pb2.StreamPoolState:
         """What operators are shown."""
-        ready = self.ready_replicas()
+        ready = list(self.ready_replicas())
         return control_pb2.StreamPoolState(
             waiting=len(self.queue),
             writing=sum(len(each.inflight) for each in self.replicas.values()),
@@ -73,7 +84,7 @@ class StreamPool:
             free_kv_units=sum(each.free_units for each in ready),
             total_kv_units=sum(each.total_units for each in ready),
             expected_output_units=self.forecast.lengths.expected(budget=LONGEST_OUTPUT),
-            lane_wait=duration_from_ns(self.forecast.lane_ns(now_ns, ready, len(self.queue))),
+            lane_wait=duration_from_ns(self.lane_ns(now_ns)),
         )
 
     def choose(self, stream: PendingStream, rng: Rng) -> StreamReplica | None:

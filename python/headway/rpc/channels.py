@@ -25,6 +25,8 @@ def channel_options(max_message_bytes: int) -> Sequence[tuple[str, int | str]]:
         ("grpc.max_send_message_length", max_message_bytes),
         ("grpc.keepalive_time_ms", 10_000),
         ("grpc.keepalive_timeout_ms", 5_000),
+        # Without it the core waits a minute for the answer to a ping, whatever the line above says.
+        ("grpc.http2.ping_timeout_ms", 5_000),
         ("grpc.keepalive_permit_without_calls", 1),
         ("grpc.http2.max_pings_without_data", 0),
         ("grpc.initial_reconnect_backoff_ms", 100),

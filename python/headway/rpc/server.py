@@ -68,6 +68,8 @@ def grpcio_options(limits: ConnectionLimits) -> list[tuple[str, int]]:
     options = [
         ("grpc.enable_channelz", 1),
         ("grpc.max_allowed_incoming_connections", limits.max_connections),
+        # The keepalive's timeout alone closes nothing: the core waits for a ping's own, a minute.
+        ("grpc.http2.ping_timeout_ms", _ms(limits.keepalive_timeout_seconds)),
         # Until it has acknowledged the settings, a client may send 16 MiB of headers a call.
         ("grpc.http2.settings_timeout", _ms(limits.keepalive_timeout_seconds)),
         ("grpc.max_connection_idle_ms", _ms(limits.max_connection_idle_seconds)),
@@ -106,13 +108,13 @@ def make_server(
         bounded = (BoundedMetadata(limits.max_metadata_bytes), *interceptors)
         return aio.server(interceptors=bounded, options=options)
     try:
-        import pygrpc_native.aio
+        from headway.rpc.native import NativeServer
     except ImportError as error:
         raise ConfigError(
             'gateway.transport is "native", but the package pygrpc-native is not installed; '
             'run pip install "headway[gateway]", or set gateway.transport = "grpcio"'
         ) from error
-    return pygrpc_native.aio.server(interceptors=interceptors, options=options)
+    return NativeServer(interceptors=interceptors, options=options)
 
 
 def bind(

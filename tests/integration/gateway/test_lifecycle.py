@@ -121,3 +121,16 @@ async def sizes(running: RunningGateway, count: int) -> set[int]:
     await until_replica(running, "w1/sim/v1")
     calls = [running.inference.Infer(text_request(), timeout=10) for _ in range(count)]
     return {answer.batch.size for answer in await asyncio.gather(*calls)}
+
+
+async def test_who_shows_another_fleets_token_is_not_let_in() -> None:
+    async with running_gateway(fleet_token="ours", insecure_no_auth=False) as running:
+        stub = fleet_pb2_grpc.FleetServiceStub(running.control_channel)
+        for token in ("", "theirs", "our", "ours "):
+            with pytest.raises(grpc.aio.AioRpcError) as caught:
+                await stub.Register(registration(fleet_token=token), timeout=5)
+            assert caught.value.code() is grpc.StatusCode.UNAUTHENTICATED
+            assert "fleet_token is not this fleet's" in str(caught.value.details())
+        assert running.gateway.fleet.workers == {}
+        await stub.Register(registration(fleet_token="ours"), timeout=5)
+        assert list(running.gateway.fleet.workers) == ["w1"]

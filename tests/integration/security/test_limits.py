@@ -17,7 +17,9 @@ from tests.support.fleet import (
     until_executing,
     until_live,
 )
-from tests.support.http2 import INFER_MANY, http2, message
+from tests.support.http2 import INFER_MANY, PREFACE, frame, http2, message, raw
+from tests.support.writers import read_all, running_writer
+from tests.support.writers import request as output
 
 from headway.client import Client, ManyStream
 from headway.clock import SystemClock
@@ -56,6 +58,24 @@ class TestPings:
                 await SystemClock().sleep(100 * MS)
             assert (await client.call(LIST, message(b"")))["grpc-status"] == "0"
             assert not [event for event in client.seen if isinstance(event, GO_AWAY)]
+
+
+class TestKeepalive:
+    @pytest.mark.parametrize(
+        ("transport", "port"),
+        [("grpcio", "data"), ("native", "data"), ("grpcio", "control"), ("grpcio", "worker")],
+    )
+    async def test_a_peer_that_answers_no_ping_is_dropped(self, transport: str, port: str) -> None:
+        """As after a power cut: the connection is there, and nobody behind it."""
+        quick = {"keepalive_seconds": 0.2, "keepalive_timeout_seconds": 0.3}
+        async with running_gateway(transport=transport, limits=quick) as running:
+            async with running_worker(running, limits=quick) as worker:
+                address = {**running.addresses, "worker": worker.addresses["worker"]}[port]
+                async with raw(address) as (reader, writer):
+                    writer.write(PREFACE + frame(4, 0, 0, b"") + frame(4, 1, 0, b""))
+                    async with asyncio.timeout(30):
+                        while await reader.read(1 << 16):
+                            pass
 
 
 class TestConnections:
@@ -257,6 +277,29 @@ async def test_a_reader_that_never_reads_holds_no_more_than_its_bound() -> None:
                 # Eight whose answers wait, and what the write buffer took before.
                 assert taken(running) - 20 < 50
             await until_live(running, 0)
+
+
+@pytest.mark.parametrize("transport", ["grpcio", "native"])
+async def test_readers_that_stand_still_hold_up_neither_others_nor_the_end(transport: str) -> None:
+    """On native each took one of six threads: the seventh waited, and the gateway never stopped."""
+    async with running_gateway(transport=transport, drain_seconds=0.5) as running:
+        async with running_writer(running, runtime={"max_lanes": 16}):
+            window = {h2.settings.SettingCodes.INITIAL_WINDOW_SIZE: 0}
+            wanted = inference_pb2.InferStreamRequest(request=output(tokens=400))
+            async with http2(running.addresses["data"], window) as still:
+                for _ in range(8):
+                    stream = still.begin("/headway.v1.InferenceService/InferStream")
+                    still.h2.send_data(stream, message(wanted.SerializeToString()), end_stream=True)
+                await still.flush()
+                await until_live(running, 8)
+                call = running.inference.InferStream(
+                    inference_pb2.InferStreamRequest(request=output(tokens=150)), timeout=60
+                )
+                # Meanwhile the others have filled what there is for their answers.
+                _, final = await read_all(call)
+                assert final is not None
+                async with asyncio.timeout(30):
+                    await running.process.stop()
 
 
 async def test_requests_in_flight_on_a_stream_are_bounded() -> None:

@@ -186,8 +186,9 @@ class TestFleetByCertificate:
             (address,) = [w.address for w in running.gateway.fleet.workers.values()]
             async with secure_channel(address, authority, shown) as channel:
                 call = worker_pb2_grpc.WorkerServiceStub(channel).Session()
-                await call.write(worker_pb2.SessionRequest(greeting=worker_pb2.GatewayGreeting()))
+                greeting = worker_pb2.SessionRequest(greeting=worker_pb2.GatewayGreeting())
                 with pytest.raises(grpc.aio.AioRpcError) as refused:
+                    await call.write(greeting)  # which may come after the refusal
                     await call.read()
         assert refused.value.code() is grpc.StatusCode.UNAUTHENTICATED
 
@@ -202,6 +203,17 @@ class TestRotation:
             authority.issue("gateway", FLEET)
             while await peer_certificate(running.addresses[port], authority) == before:
                 pass
+
+    @pytest.mark.parametrize("port", ["worker", "http"])
+    async def test_a_workers_ports_show_it_too(self, authority: Authority, port: str) -> None:
+        async with running_gateway(insecure_no_auth=True) as running:
+            tls = authority.issue("worker", FLEET).settings(ports=["worker", "http"])
+            plain = running_worker(running, wait=False, tls=tls, http_port=0)
+            async with plain as worker:
+                before = await peer_certificate(worker.addresses[port], authority)
+                authority.issue("worker", FLEET)
+                while await peer_certificate(worker.addresses[port], authority) == before:
+                    pass
 
     async def test_open_connections_and_streams_live_through_a_renewal(
         self, authority: Authority

@@ -85,3 +85,11 @@ def test_each_lie_is_another_and_none_is_an_answer() -> None:
         ]
         assert not honest
     assert len(set(told)) == len(LIES) == 7
+
+
+def test_late_calls_are_told_beside_how_long_the_client_stood_still(tmp_path: Path) -> None:
+    counted = tally(OK, GRACE_NS + MS)
+    counted.paused_ns = 90 * MS
+    with pytest.raises(DrillFailed, match=r"101 ms after its deadline; .* for up to 90 ms"):
+        stage_with(counted, tmp_path).check_calls()
+    assert counted.figures()["client_paused_ms"] == 90.0

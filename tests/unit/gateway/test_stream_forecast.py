@@ -48,13 +48,18 @@ def test_the_first_unit_scales_the_workers_word_by_the_prompt() -> None:
     assert forecast.first_ns(one, 100) == pytest.approx(2 * small, rel=1e-6)
 
 
+def writing_ns(forecast: StreamForecast, one: StreamReplica, budget: int) -> int:
+    return next(forecast.times([one], 100, budget))[1]
+
+
 def test_writing_takes_as_long_as_outputs_are() -> None:
     forecast, one = StreamForecast(), replica()
     one.learn_gap(101, 2 * S)
     for _ in range(300):
         forecast.learn_end(S, 50, S, censored=False)
-    assert forecast.writing_ns(one, 1000) == pytest.approx(50 * 20 * MS, rel=0.12)
-    assert forecast.writing_ns(one, 11) == pytest.approx(10 * 20 * MS, rel=0.12)
+    assert writing_ns(forecast, one, 1000) == pytest.approx(50 * 20 * MS, rel=0.12)
+    assert writing_ns(forecast, one, 11) == pytest.approx(10 * 20 * MS, rel=0.12)
+    assert next(forecast.times([one], 100, 11))[0] == forecast.first_ns(one, 100)
 
 
 def test_a_free_lane_is_no_wait_and_a_taken_one_ends_when_it_likely_will() -> None:

@@ -1,25 +1,16 @@
 """llama.cpp as a worker's runtime."""
 
-import asyncio
 from concurrent.futures import Executor as Pool
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, ClassVar
 
 from headway.clock import Clock
-from headway.engine.executor import Executor, ExecutorLimits
-from headway.engine.stepper import Stepper
-from headway.engine.threaded import ThreadedExecutor
 from headway.errors import StartupError
-from headway.runtimes.calibration import measure
-from headway.runtimes.embedded import catalogue_of, defaults_of, embedded_model
-from headway.runtimes.generative import GenerationDefaults, text_card
 from headway.runtimes.generative_settings import LlamaRuntimeSettings
-from headway.v1 import types_pb2
+from headway.runtimes.token_runtime import LoadedModel, TokenRuntime
 
 if TYPE_CHECKING:
     from headway.runtimes.llama.library import LlamaModel
-
-BYTES_PER_TOKEN = 4.0
 
 
 class LlamaVocabulary:
@@ -57,65 +48,26 @@ class LlamaVocabulary:
         return self._model.piece(token)
 
 
-class LlamaRuntime:
-    """Loads in the device's thread, so that the worker's event loop goes on."""
+class LlamaRuntime(TokenRuntime):
+    """Frees the library's model when it closes."""
+
+    kind: ClassVar[str] = "llama"
 
     def __init__(
         self, settings: LlamaRuntimeSettings, *, clock: Clock, device_thread: Pool
     ) -> None:
         """`device_thread`: a pool of exactly one thread."""
+        super().__init__(settings, clock=clock, device_thread=device_thread)
         self._settings = settings
-        self._clock = clock
-        self._thread = device_thread
-        self._executor: ThreadedExecutor | None = None
         self._model: LlamaModel | None = None
-        self._context = settings.context
-
-    @property
-    def defaults(self) -> GenerationDefaults:
-        """By the settings."""
-        return defaults_of(self._settings)
-
-    async def load(self) -> Executor:
-        """Loads the file.
-
-        Raises:
-          StartupError: llama-cpp-python or the file is missing, or it does not load.
-        """
-        settings, loop = self._settings, asyncio.get_running_loop()
-        path = embedded_model(settings.path)
-        model, vocabulary = await loop.run_in_executor(self._thread, self._open, path)
-        self._model = model
-        self._context = min(settings.context, model.context)
-        graphs = catalogue_of(settings.max_lanes, settings.draft_width)
-        costs = await loop.run_in_executor(
-            self._thread,
-            lambda: measure(model, self._clock, num_slots=settings.max_lanes),
-        )
-        self._executor = ThreadedExecutor(
-            Stepper(model, vocabulary.ends),
-            catalogue=graphs,
-            costs=costs,
-            limits=ExecutorLimits(settings.max_lanes, settings.kv_tokens, self._context),
-            vocabulary=vocabulary,
-            clock=self._clock,
-            loop=loop,
-            device_thread=self._thread,
-        )
-        return self._executor
-
-    def card(self) -> types_pb2.ModelCard:
-        """Its card."""
-        return text_card("llama", self._context, bytes_per_token=BYTES_PER_TOKEN)
 
     async def close(self) -> None:
         """Waits for the pass in hand, and frees the model."""
-        if self._executor is not None:
-            await self._executor.close()
+        await super().close()
         if self._model is not None:
             self._model.close()
 
-    def _open(self, path: Path) -> "tuple[LlamaModel, LlamaVocabulary]":
+    def _open(self, path: Path) -> LoadedModel:
         try:
             import llama_cpp  # noqa: F401
         except ImportError as error:
@@ -126,11 +78,12 @@ class LlamaRuntime:
         from headway.runtimes.llama.library import LlamaModel
 
         settings = self._settings
-        model = LlamaModel(
+        model = self._model = LlamaModel(
             path,
             num_slots=settings.max_lanes,
             kv_tokens=settings.kv_tokens,
             threads=settings.threads,
             gpu_layers=settings.gpu_layers,
         )
-        return model, LlamaVocabulary(model, chat=settings.chat)
+        vocabulary = LlamaVocabulary(model, chat=settings.chat)
+        return LoadedModel(model, vocabulary, vocabulary.ends, model.context)
