@@ -12,7 +12,7 @@ const DEVICE: Device = Device {
     max_units: 0,
 };
 
-/// Sum over the instances of the configuration program's value, solved by HiGHS at 0.25 ms as
+/// Sum over the instances of the configuration program's value, solved by `HiGHS` at 0.25 ms as
 /// `tests/sim/test_bound.py` does. The bound may be 1 % above it, which is what 60 rounds leave.
 const PROGRAM: f64 = 163.45;
 
