@@ -93,8 +93,10 @@ class TestAdmission:
             Scheduler(seed=1), max_live=1 << 20, max_queued=1 << 20, renew=lambda caller: 0
         )
 
+        record: Any = SimpleNamespace(arrived_ns=1, deadline_ns=1 << 60, units=100, pinned=False)
+
         def check() -> None:
-            admission.check(1, known, pool, 100, 50, 1 << 60, 0, pinned=False)
+            admission.check(record, known, pool, 50, 0)
 
         benchmark.pedantic(repeated(check, CALLS), rounds=300)
 

@@ -5,6 +5,7 @@ from collections.abc import Callable, Iterable
 from headway import errors
 from headway._core import Scheduler, hash_key, split_point
 from headway.gateway.catalog import Model, Pool
+from headway.gateway.decisions import Record
 from headway.gateway.no_capacity import no_capacity
 from headway.gateway.stream_pool import StreamPool
 from headway.gateway.stream_replica import StreamReplica
@@ -33,15 +34,11 @@ class StreamAdmission:
 
     def check(
         self,
-        now_ns: int,
+        record: Record,
         pool: Pool,
         streams: StreamPool,
-        units: int,
         budget: int,
-        due_ns: int,
         num_live: int,
-        *,
-        pinned: bool,
     ) -> None:
         """Refuses what has no replica, no room or no time.
 
@@ -49,16 +46,18 @@ class StreamAdmission:
         is refused is told of the fastest.
 
         Args:
-          units: of the prompt; `budget` of the output.
-          due_ns: its deadline.
+          record: of the request, which arrives now.
+          pool: of its version.
+          streams: what waits for that and what serves it.
+          budget: most units of the output.
           num_live: outputs of this gateway that have not ended.
-          pinned: the request named its version.
 
         Raises:
           RequestError: refused.
         """
+        now_ns, due_ns, units = record.arrived_ns, record.deadline_ns, record.units
         if pool.num_replicas == 0:
-            raise no_capacity(pool, pinned=pinned, retry_after_ns=_NO_REPLICA_RETRY_NS)
+            raise no_capacity(pool, pinned=record.pinned, retry_after_ns=_NO_REPLICA_RETRY_NS)
         if due_ns <= now_ns:
             raise errors.DeadlineExpired("its deadline had passed when it arrived")
         place = len(streams.queue)

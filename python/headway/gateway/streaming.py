@@ -95,10 +95,7 @@ class StreamDispatcher:
         # What names its version says nothing of the split's two groups of users.
         tap = None if record.pinned else pool.tap
         try:
-            self._admission.check(
-                now_ns, pool, streams, units, budget, deadline_ns, len(self.live),
-                pinned=record.pinned,
-            )  # fmt: skip
+            self._admission.check(record, pool, streams, budget, len(self.live))
         except errors.RequestError as error:
             if tap is not None:
                 tap.refused(error.reason)

@@ -46,7 +46,10 @@ def check(pool: StreamPool, left_ms: int) -> None:
         raise AssertionError("nothing is charged")
 
     admission = StreamAdmission(Scheduler(seed=1), max_live=10, max_queued=2, renew=renew)
-    admission.check(S, POOL, pool, 100, 50, S + left_ms * MS, 0, pinned=False)
+    record: Any = SimpleNamespace(
+        arrived_ns=S, deadline_ns=S + left_ms * MS, units=100, pinned=False
+    )
+    admission.check(record, POOL, pool, 50, 0)
 
 
 @pytest.mark.parametrize("order", [(900, 500, 200), (200, 500, 900)])
