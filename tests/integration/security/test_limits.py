@@ -205,7 +205,8 @@ class TestMessageSizes:
         )
 
     async def test_a_large_one_within_the_limits_is_served(self, transport: str) -> None:
-        async with running_gateway(transport=transport) as running:
+        # Sixty MiB hold the event loop, which gateway and worker share here, on a busy machine.
+        async with running_gateway(transport=transport, lease_seconds=60) as running:
             async with running_worker(running, runtime=LARGE):
                 async with Client(running.addresses["data"]) as client:
                     await client.infer(text_request("x" * (60 << 20)), timeout_s=60)
