@@ -64,6 +64,8 @@ struct Request {
     device_ns: f64,
 }
 
+const _: () = assert!(size_of::<Request>() <= 104, "a request is about two cache lines");
+
 /// No replica's key.
 const NOWHERE: u64 = u64::MAX;
 
