@@ -64,8 +64,7 @@ def test_no_rival_beats_it(name: str, kind: PolicyKind) -> None:
 
 
 def test_three_classes_without_early_refusal_are_served_as_well_as_by_shortest_first() -> None:
-    # Over 12 seeds 217.0/s against 216.6/s; the standard error of the mean difference of four is
-    # 0.6.
+    # Over 12 seeds 216.7/s against 216.5/s, over these four 216.3 against 216.1.
     mix = MIXES["three"]
     rate = 1.2 * mix.device.capacity_per_s(mix.workload)
     workload = mix.workload.at_rate(rate).model_copy(update={"duration_s": 60})
@@ -75,7 +74,7 @@ def test_three_classes_without_early_refusal_are_served_as_well_as_by_shortest_f
         return mean([simulate(trace, None, policy, seed).goodput_per_s() for seed, trace in traces])
 
     rival = goodput(Policy(kind=PolicyKind.SHORTEST_FIRST))
-    assert goodput(Policy(shed_early=False)) >= rival - 1.2
+    assert goodput(Policy(shed_early=False)) >= rival
 
 
 def test_unlike_replicas() -> None:

@@ -29,7 +29,7 @@ class Row(NamedTuple):
     rejected_within_10ms: float
     bound_per_s: float | None = None
     bound_share: float | None = None
-    """Goodput over the bound, both on the part of the trace that the bound was computed for."""
+    """Goodput over the bound, both on the same trace: the part that the bound was computed for."""
 
 
 class Plan(NamedTuple):
@@ -113,26 +113,26 @@ def run(plan: Plan, told: Callable[[str], None] | None = None) -> Iterator[Row]:
         workload = mix.workload.at_rate(rate).model_copy(update={"duration_s": plan.duration_s})
         for seed in plan.seeds:
             trace = workload.draw(seed)
-            bound = None
+            bound, head = None, trace.head(round(min(plan.bound_s, plan.duration_s) * NS_PER_S))
             if plan.bound_s > 0 and plan.speeds == (1.0,):
                 if told:
                     told(f"bound at {rate:g}/s, seed {seed}")
-                head = trace.head(round(min(plan.bound_s, plan.duration_s) * NS_PER_S))
                 bound = bound_per_s(head, mix.device, plan.effort)
             for name, policy in chosen.items():
                 if told:
                     told(f"{name} at {rate:g}/s, seed {seed}")
                 report = simulate(trace, fleet, policy, seed)
-                yield row(name, rate, seed, report, bound, plan.bound_s)
+                share = None
+                if bound:
+                    # Whoever knows the future also has the time behind the last arrival to himself.
+                    share = simulate(head, fleet, policy, seed).goodput_per_s() / bound
+                yield row(name, rate, seed, report, bound, share)
 
 
 def row(
-    name: str, rate: float, seed: int, report: Report, bound: float | None, bound_s: float
+    name: str, rate: float, seed: int, report: Report, bound: float | None, share: float | None
 ) -> Row:
-    """The row of one run."""
-    share = None
-    if bound:
-        share = report.goodput_per_s(until_s=min(bound_s, report.duration_s)) / bound
+    """The row of one run, with its share of the bound."""
     return Row(
         policy=name,
         rate=rate,

@@ -1,6 +1,5 @@
 """Servers: the two transports behind one small interface, and the standard services."""
 
-import asyncio
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, Protocol
@@ -8,19 +7,18 @@ from typing import Any, Literal, Protocol
 import grpc
 from grpc import aio
 from grpc_channelz.v1 import channelz, channelz_pb2_grpc
-from grpc_health.v1 import health, health_pb2, health_pb2_grpc
+from grpc_health.v1 import health, health_pb2_grpc
 from grpc_reflection.v1alpha import reflection, reflection_pb2_grpc
 
 from headway.errors import ConfigError, StartupError
 from headway.limits import ConnectionLimits
 from headway.rpc.decoding import calm_logs
+from headway.rpc.health import NOT_SERVING, SERVING, HealthServicer
 from headway.rpc.metadata import BoundedMetadata
 from headway.rpc.peers import PeerStreams
 from headway.rpc.promptness import Prompt
 
 Transport = Literal["grpcio", "native"]
-SERVING = health_pb2.HealthCheckResponse.SERVING
-NOT_SERVING = health_pb2.HealthCheckResponse.NOT_SERVING
 _PING_STRIKES = 2
 
 
@@ -159,9 +157,8 @@ class Health:
     """grpc.health.v1, by service and by model."""
 
     def __init__(self) -> None:
-        self._servicer = health.aio.HealthServicer()
+        self._servicer = HealthServicer()
         self._known: dict[str, int] = {}
-        self._tasks: set[asyncio.Task[None]] = set()
 
     def add_to(self, server: Any) -> None:
         """Adds the health service to a server."""
@@ -172,10 +169,7 @@ class Health:
         status = SERVING if serving else NOT_SERVING
         if self._known.get(service) != status:
             self._known[service] = status
-            # The servicer's `set` is a coroutine only for the sake of its watchers' condition.
-            task = asyncio.ensure_future(self._servicer.set(service, status))
-            self._tasks.add(task)
-            task.add_done_callback(self._tasks.discard)
+            self._servicer.set(service, status)
 
     def status(self, service: str) -> bool | None:
         """True if serving, None if unknown."""

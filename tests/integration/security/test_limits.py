@@ -8,6 +8,7 @@ import h2.errors
 import h2.events
 import h2.settings
 import pytest
+from grpc_health.v1 import health_pb2
 from tests.support.fleet import (
     MODEL,
     refusal,
@@ -204,7 +205,8 @@ class TestMessageSizes:
         )
 
     async def test_a_large_one_within_the_limits_is_served(self, transport: str) -> None:
-        async with running_gateway(transport=transport) as running:
+        # Sixty MiB hold the event loop, which gateway and worker share here, on a busy machine.
+        async with running_gateway(transport=transport, lease_seconds=60) as running:
             async with running_worker(running, runtime=LARGE):
                 async with Client(running.addresses["data"]) as client:
                     await client.infer(text_request("x" * (60 << 20)), timeout_s=60)
@@ -277,6 +279,28 @@ async def test_a_reader_that_never_reads_holds_no_more_than_its_bound() -> None:
                 # Eight whose answers wait, and what the write buffer took before.
                 assert taken(running) - 20 < 50
             await until_live(running, 0)
+
+
+@pytest.mark.parametrize("transport", ["grpcio", "native"])
+async def test_a_watcher_that_stands_still_keeps_health_from_nobody(transport: str) -> None:
+    """What it leaves unread delays neither the status nor other watchers."""
+    limits = {} if transport == "native" else {"limits": {"write_buffer_bytes": 1024}}
+    async with running_gateway(transport=transport, **limits) as running:
+        window = {h2.settings.SettingCodes.INITIAL_WINDOW_SIZE: 0}
+        asked = health_pb2.HealthCheckRequest(service="changing")
+        running.gateway.health.set("changing", True)
+        async with http2(running.addresses["data"], window) as still:
+            stream = still.begin("/grpc.health.v1.Health/Watch")
+            still.h2.send_data(stream, message(asked.SerializeToString()), end_stream=True)
+            await still.flush()
+            for number in range(600):
+                running.gateway.health.set("changing", number % 2 == 1)
+                if number % 2 == 0:
+                    continue
+                answer = await running.health.Check(asked, timeout=20)
+                assert answer.status == health_pb2.HealthCheckResponse.SERVING
+            running.gateway.health.set("changing", False)
+            await running.until_serving("changing", serving=False)
 
 
 @pytest.mark.parametrize("transport", ["grpcio", "native"])

@@ -89,6 +89,8 @@ async def test_a_busy_worker_says_so_and_not_that_it_failed() -> None:
         assert (busy.batch_id, busy.draining) == (1, False)
         assert busy.retry_after_ns > 0
         await one.cancel(1)
+        # Both were turned away, and hear of the room before whoever was served has its answer.
+        assert (await one.read()).capacity.free_slots == 1
         assert statuses(await one.result()) == {1: CANCELLED}
         assert (await other.read()).capacity.free_slots == 1
         await other.execute(4, [text_item(4, "d")])
