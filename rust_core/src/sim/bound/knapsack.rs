@@ -7,8 +7,9 @@
 const MAX_NODES: u32 = 150;
 /// A batch is good enough within this share of its bound, which is added to the answer.
 const TOLERANCE: f64 = 2e-4;
-/// Offers are looked into until they would fill the room so many times.
+/// Offers are looked into until they would fill the room so many times, and are so many.
 const DEPTH: f64 = 3.0;
+const MIN_OFFERS: usize = 32;
 
 /// A request that a batch may take.
 #[derive(Clone, Copy, Debug)]
@@ -75,7 +76,7 @@ impl Knapsack {
             if offer.due < end || offer.run_ns > room_ns {
                 continue;
             }
-            if run_ns > DEPTH * room_ns {
+            if run_ns > DEPTH * room_ns && self.items.len() >= MIN_OFFERS {
                 self.tail = offer.density;
                 break;
             }
@@ -144,4 +145,51 @@ pub fn relaxed(offers: &[Offer], room_ns: f64, end: usize) -> f64 {
         left_ns -= offer.run_ns;
     }
     profit
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::rng::Rng;
+
+    /// Best profit of at most `most` offers within `room_ns`, by trying every subset.
+    fn exhaustive(offers: &[Offer], room_ns: f64, most: u32, end: usize) -> f64 {
+        let mut best = 0.0;
+        for subset in 0..1u32 << offers.len() {
+            let chosen = || offers.iter().enumerate().filter(move |(at, _)| subset >> at & 1 == 1);
+            let run_ns: f64 = chosen().map(|(_, offer)| offer.run_ns).sum();
+            let is_open = chosen().all(|(_, offer)| offer.due >= end);
+            if subset.count_ones() <= most && run_ns <= room_ns && is_open {
+                best = f64::max(best, chosen().map(|(_, offer)| offer.profit).sum());
+            }
+        }
+        best
+    }
+
+    #[test]
+    fn is_the_best_batch_of_whole_requests() {
+        let mut knapsack = Knapsack::default();
+        for seed in 0..200 {
+            let mut rng = Rng::new(seed);
+            let mut offers: Vec<Offer> = (0..9)
+                .map(|job| {
+                    let (profit, run_ns) = (0.1 + rng.uniform(), 1.0 + 9.0 * rng.uniform());
+                    let due = if rng.uniform() < 0.2 { 4 } else { 5 };
+                    Offer { density: profit / run_ns, profit, run_ns, due, job }
+                })
+                .collect();
+            offers.sort_by(|a, b| b.density.total_cmp(&a.density));
+            for most in [1, 2, 9] {
+                let best = exhaustive(&offers, 15.0, most, 5);
+                let found = knapsack.solve(&offers, 15.0, most as usize, 5);
+                assert!(found >= best - 1e-9, "seed {seed}: {found} below {best}");
+                assert!(relaxed(&offers, 15.0, 5) >= best - 1e-9);
+                // The tolerance is of the bound at the root, which is at most three times the best.
+                assert!(
+                    found <= best * (1.0 + 3.0 * TOLERANCE) + 1e-9,
+                    "seed {seed}: {found}, {best}"
+                );
+            }
+        }
+    }
 }
