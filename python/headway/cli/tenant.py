@@ -55,7 +55,12 @@ Burst = Annotated[
 ]
 Weight = Annotated[
     float | None,
-    typer.Option(metavar="X", help="Value relative to other tenants, when there is too much."),
+    typer.Option(
+        metavar="X",
+        min=1e-6,
+        max=1000,
+        help="Part of the device time relative to other tenants', when there is too much.",
+    ),
 ]
 Ceiling = Annotated[
     Literal["critical", "standard", "sheddable"] | None,
