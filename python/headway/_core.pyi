@@ -35,6 +35,7 @@ __all__ = [
     "StepPrices",
     "StepReason",
     "StepScheduler",
+    "TenantsFull",
     "TokenBucket",
     "Trace",
     "Verdict",
@@ -429,10 +430,11 @@ class Scheduler:
           units_per_s, burst_units: ``inf`` for no limit.
           largest_units: a single request of up to so many passes a full bucket and leaves a
             debt, where a quota is divided over gateways; default: the burst.
-          weight: part in the fair shares, from 1e-6 to 1e6.
+          weight: part in the fair shares, from 1e-6 to 1000.
           max_queued_requests, max_queued_units: bounds on what it has queued; 0 for none.
 
-        Raises ValueError for terms out of range, and for a table of tenants none of which is idle.
+        Raises ValueError for terms out of range, and TenantsFull for a table of tenants none of
+        which is idle.
         """
     def set_tenant_quota(
         self,
@@ -748,6 +750,9 @@ class CostModel:
     def residual_ratio(self) -> float: ...
     @property
     def observations(self) -> int: ...
+
+class TenantsFull(ValueError):
+    """Every place in the table is taken by a tenant that is not idle."""
 
 @final
 class TokenBucket:

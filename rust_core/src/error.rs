@@ -20,6 +20,8 @@ pub enum CoreError {
         /// What was given.
         handle: i64,
     },
+    /// A table of tenants none of which is idle.
+    TenantsFull,
     /// A pool that still has replicas.
     PoolInUse {
         /// The pool.
@@ -44,6 +46,9 @@ impl fmt::Display for CoreError {
                 write!(f, "{name} must be {expected}, got {value}")
             }
             Self::UnknownHandle { kind, handle } => write!(f, "no {kind} has the handle {handle}"),
+            Self::TenantsFull => f.write_str(
+                "tenants must be fewer at once: every place is taken by a tenant that is not idle",
+            ),
             Self::PoolInUse { pool, num_replicas } => {
                 write!(f, "pool {pool} still has {num_replicas} replicas; remove them first")
             }

@@ -5,12 +5,15 @@ from pathlib import Path
 
 from headway.config import load_gateway, read_layers
 from headway.errors import ConfigError
-from headway.gateway.main import EXIT_CONFIG, run
 from headway.gateway.settings import GatewaySettings
+from headway.telemetry.native_log import calm_grpc
 
 
 def main() -> int:
     """Reads the configuration and runs; returns the exit code."""
+    calm_grpc()
+    from headway.gateway.main import EXIT_CONFIG, run
+
     path = Path(sys.argv[1]) if len(sys.argv) > 1 else Path(__file__).with_name("gateway.toml")
 
     def load() -> GatewaySettings:

@@ -246,13 +246,15 @@ class ScriptedWorker(worker_pb2_grpc.WorkerServiceServicer):
 
 
 @contextlib.asynccontextmanager
-async def scripted(**device: Any) -> AsyncIterator[tuple[RunningGateway, ScriptedWorker]]:
+async def scripted(
+    *, transport: str = "grpcio", **device: Any
+) -> AsyncIterator[tuple[RunningGateway, ScriptedWorker]]:
     """A gateway and a scripted worker, both in held time."""
     clock = HeldClock()
     worker = ScriptedWorker(clock, **device)
     try:
         # The scripted worker sends no heartbeats.
-        async with running_gateway(clock=clock, lease_seconds=300) as running:
+        async with running_gateway(clock=clock, transport=transport, lease_seconds=300) as running:
             await worker.join(running)
             yield running, worker
     finally:

@@ -284,23 +284,24 @@ def step_wall_clock(monkeypatch: pytest.MonkeyPatch, step_s: int) -> None:
 
 
 # gRPC's own clock cannot be stepped from a test, so the deadlines are in the requests.
-@pytest.mark.parametrize("step_s", [-3, 10])
+# Deadlines and leases are beyond any pause of a busy machine, and the longest step beyond them.
+@pytest.mark.parametrize("step_s", [-3, 10, 1000])
 async def test_fault_18_a_step_of_the_wall_clock_ends_nothing_and_loses_no_worker(
     step_s: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async with (
-        running_gateway(lease_seconds=3) as running,
+        running_gateway(lease_seconds=90) as running,
         running_worker(running, runtime=one_by_one(60)),
     ):
         calls = [
-            running.inference.Infer(text_request(f"{n}", slo=ms(9000)), timeout=None)
+            running.inference.Infer(text_request(f"{n}", slo=ms(300_000)), timeout=None)
             for n in range(8)
         ]
         await until_live(running, 8)
         step_wall_clock(monkeypatch, step_s)
         answers = [await call for call in calls]
         assert [answer.attempts for answer in answers] == [1] * 8
-        late = running.inference.Infer(text_request("still there", slo=ms(9000)), timeout=None)
+        late = running.inference.Infer(text_request("still there", slo=ms(300_000)), timeout=None)
         assert (await late).replica == "w1"
 
 

@@ -4,7 +4,7 @@ from dataclasses import dataclass, field
 from typing import TypedDict
 
 from headway._core import Scheduler
-from headway.admission.settings import AdmissionSettings
+from headway.admission.settings import LARGEST_WEIGHT, LEAST_RATE, LEAST_WEIGHT, AdmissionSettings
 
 _NS_PER_S = 1_000_000_000
 _INFINITE = float("inf")
@@ -44,14 +44,15 @@ class AdmissionPolicy:
         Args:
           units_per_second: None for no limit.
           burst_units: None for two seconds' worth.
+          weight: held to its range; a store may hold one that was taken before there was one.
         """
-        rate = units_per_second or _INFINITE
-        burst = burst_units or 2 * rate
+        rate = max(units_per_second or _INFINITE, LEAST_RATE)
+        burst = max(burst_units or 2 * rate, LEAST_RATE)
         return TenantTerms(
             units_per_s=rate / self.num_gateways,
             burst_units=burst / self.num_gateways,
             largest_units=burst,
-            weight=weight,
+            weight=min(max(weight, LEAST_WEIGHT), LARGEST_WEIGHT),
             max_queued_requests=self.settings.max_queued_requests_per_tenant or 0,
             max_queued_units=self.settings.max_queued_units_per_tenant or 0,
         )

@@ -1,6 +1,18 @@
 """Settings of admission: limits, reservations, weights. Every default says why it is what it is."""
 
+from typing import Final
+
 from pydantic import BaseModel, ConfigDict, Field, model_validator
+
+LEAST_WEIGHT: Final = 1e-6
+LARGEST_WEIGHT: Final = 1000.0
+"""Range of tenants' weights, in settings, on the wire and in the core."""
+
+LEAST_RATE: Final = 1e-6
+"""Least quota: its part for each gateway is still a number that a bucket can count with."""
+
+MOST_QUEUED: Final = 1 << 62
+"""Largest bound of a queue, in requests or units; the core counts in 64 bits."""
 
 
 class _Settings(BaseModel):
@@ -82,12 +94,14 @@ class AdmissionSettings(_Settings):
     max_queued_requests_per_tenant: int | None = Field(
         default=None,
         ge=1,
+        le=MOST_QUEUED,
         description="Requests that one tenant may have queued. Default: no bound of its own; a "
         "full queue gives way to tenants that are within their share.",
     )
     max_queued_units_per_tenant: int | None = Field(
         default=None,
         ge=1,
+        le=MOST_QUEUED,
         description="Work units that one tenant may have queued. Default: no bound of its own.",
     )
     max_active_tenants: int = Field(

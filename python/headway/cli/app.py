@@ -23,6 +23,7 @@ from headway.cli import (
 )
 from headway.cli.config import config
 from headway.cli.engine import engine
+from headway.telemetry.native_log import calm_grpc
 
 EPILOG = """
 [bold]Start here[/bold]
@@ -98,6 +99,7 @@ def _root(
 
 def main() -> NoReturn:
     """Runs the command line and ends the process."""
+    calm_grpc()
     try:
         app()
     except KeyboardInterrupt:  # before a command had begun

@@ -2,6 +2,7 @@
 
 import functools
 import json
+import math
 import sys
 from collections.abc import Callable, Mapping
 from enum import IntEnum
@@ -55,10 +56,13 @@ def command(function: Callable[Parameters, int | None]) -> Callable[Parameters, 
     """Makes a function a command: what it returns, raises or is interrupted by ends the process.
 
     Errors of Headway's own tree are told without a traceback; others are faults, and keep theirs.
+    Numbers that are none, or beyond 64 bits, are wrong usage for every command.
     """
 
     @functools.wraps(function)
     def run(*args: Parameters.args, **kwargs: Parameters.kwargs) -> None:
+        for name, value in kwargs.items():
+            _check_number(name, value)
         try:
             code = function(*args, **kwargs) or Exit.OK
         except KeyboardInterrupt:
@@ -69,6 +73,14 @@ def command(function: Callable[Parameters, int | None]) -> Callable[Parameters, 
         raise typer.Exit(int(code))
 
     return run
+
+
+def _check_number(name: str, value: object) -> None:
+    option = f"--{name.replace('_', '-')}"
+    if isinstance(value, float) and not math.isfinite(value):
+        usage(f"{option} is {value}; it must be a finite number")
+    if isinstance(value, int) and not -(2**63) <= value < 2**63:
+        usage(f"{option} is {value}; it must be a whole number of at most 64 bits")
 
 
 def tell(error: errors.HeadwayError) -> None:

@@ -1,5 +1,6 @@
 """`headway lab dispatch`, `plot` and `oracle`: step scheduling under study."""
 
+import math
 from pathlib import Path
 from typing import Annotated
 
@@ -159,6 +160,6 @@ def _numbers(option: str, text: str) -> list[str]:
             raise ConfigError(
                 f"{option} must be numbers separated by commas, got {part!r}"
             ) from error
-        if whole < 0:
-            raise ConfigError(f"{option} must be at least 0, got {part}")
+        if not 0 <= whole < math.inf:
+            raise ConfigError(f"{option} must be at least 0 and finite, got {part}")
     return parts

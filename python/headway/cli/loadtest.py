@@ -54,6 +54,7 @@ def loadtest(
         typer.Option(
             metavar="N",
             min=1,
+            max=1_000_000,
             help="Closed loop: so many requests in flight. [dim]Default: 32, without --rate.[/dim]",
             rich_help_panel=LOAD,
         ),
@@ -63,6 +64,7 @@ def loadtest(
         typer.Option(
             metavar="PER_S",
             min=0.001,
+            max=1_000_000,
             help="Open loop: requests offered a second. [dim]Default: a closed loop.[/dim]",
             rich_help_panel=LOAD,
         ),
@@ -74,7 +76,11 @@ def loadtest(
     seconds: Annotated[
         float,
         typer.Option(
-            metavar="S", min=0.1, help="Length of the measured part, in s.", rich_help_panel=LOAD
+            metavar="S",
+            min=0.1,
+            max=1_000_000,
+            help="Length of the measured part, in s.",
+            rich_help_panel=LOAD,
         ),
     ] = 10,
     warmup: Annotated[
@@ -82,6 +88,7 @@ def loadtest(
         typer.Option(
             metavar="S",
             min=0,
+            max=1_000_000,
             help="Length of the part before it, sent but not counted, in s.",
             rich_help_panel=LOAD,
         ),
@@ -91,6 +98,7 @@ def loadtest(
         typer.Option(
             metavar="N",
             min=1,
+            max=16_000_000,
             help="Open loop: what goes beyond is not sent, and reported as dropped_by_client.",
             rich_help_panel=LOAD,
         ),
@@ -120,6 +128,7 @@ def loadtest(
             "--max-tokens",
             metavar="N",
             min=1,
+            max=1 << 38,
             help="Output budget. [dim]Default: the model's.[/dim]",
             rich_help_panel=OUTPUT,
         ),

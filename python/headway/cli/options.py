@@ -172,6 +172,7 @@ ParentPid = Annotated[
     int | None,
     typer.Option(
         "--parent-pid",
+        min=1,
         hidden=True,
         help="End when this process, which must be the parent, does.",
     ),

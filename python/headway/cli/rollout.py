@@ -1,5 +1,6 @@
 """``headway rollout``."""
 
+import math
 import sys
 from collections.abc import Callable, Coroutine, Sequence
 from pathlib import Path
@@ -110,19 +111,21 @@ def start(
     latency_tolerance: Annotated[
         float | None,
         typer.Option(
-            metavar="RATIO", help="Largest ratio taken for equal.", rich_help_panel=_RULES
+            metavar="RATIO", min=0, help="Largest ratio taken for equal.", rich_help_panel=_RULES
         ),
     ] = None,
     error_tolerance: Annotated[
         float | None,
         typer.Option(
-            metavar="RATIO", help="Largest ratio taken for equal.", rich_help_panel=_RULES
+            metavar="RATIO", min=0, help="Largest ratio taken for equal.", rich_help_panel=_RULES
         ),
     ] = None,
     false_rollback: Annotated[
         float | None,
         typer.Option(
             metavar="CHANCE",
+            min=0,
+            max=1,
             help="Chance of rolling an equal version back. [dim]Default: 0.01.[/dim]",
             rich_help_panel=_RULES,
         ),
@@ -131,6 +134,7 @@ def start(
         float | None,
         typer.Option(
             metavar="S",
+            min=0,
             help="Longest time for all of it. [dim]Default: a day.[/dim]",
             rich_help_panel=_RULES,
         ),
@@ -139,6 +143,8 @@ def start(
         float | None,
         typer.Option(
             metavar="PERCENT",
+            min=0,
+            max=100,
             help="First copy so many percent of requests to it and discard the answers.",
             rich_help_panel=_RULES,
         ),
@@ -376,8 +382,12 @@ def _read_policy(path: Path | None) -> tuple[dict[str, Any], str]:
 
 def _percents(text: str) -> list[float]:
     try:
-        return [float(part) / 100 for part in text.split(",")]
+        percents = [float(part) / 100 for part in text.split(",")]
     except ValueError:
+        percents = [math.nan]
+    if all(0 <= each <= 1 for each in percents):
+        return percents
+    else:
         usage(f"--steps {text!r} is not a list of percents; write 1,5,25,50,95,100")
 
 

@@ -24,6 +24,7 @@ MaxTokens = Annotated[
         "--max-tokens",
         metavar="N",
         min=1,
+        max=1 << 38,
         help="Output budget. [dim]Default: the model's, 128.[/dim]",
         rich_help_panel=OUTPUT,
     ),
@@ -33,6 +34,7 @@ Temperature = Annotated[
     typer.Option(
         metavar="T",
         min=0,
+        max=100,
         help="0: the likeliest token, always. [dim]Default: 0.[/dim]",
         rich_help_panel=OUTPUT,
     ),
@@ -40,7 +42,7 @@ Temperature = Annotated[
 TopP = Annotated[
     float | None,
     typer.Option(
-        "--top-p", metavar="P", help="The likeliest tokens that together reach it. "
+        "--top-p", metavar="P", min=0, max=1, help="The likeliest tokens that together reach it. "
         "[dim]Default: 1, all.[/dim]", rich_help_panel=OUTPUT,
     ),
 ]  # fmt: skip

@@ -30,6 +30,7 @@ headway key revoke Ab3dEf7h
 """
 
 _SECONDS = {"s": 1, "m": 60, "h": 3600, "d": 86_400}
+_LONGEST_S = 36_500 * 86_400
 _PRIORITIES = ("critical", "standard", "sheddable")
 
 tenants = typer.Typer(
@@ -47,15 +48,22 @@ quotas = typer.Typer(
 
 Rate = Annotated[
     float | None,
-    typer.Option(metavar="N", help="Work units per second, prompt and output.", min=0),
+    typer.Option(metavar="N", help="Work units per second, prompt and output.", min=1e-6),
 ]
 Burst = Annotated[
     float | None,
-    typer.Option(metavar="N", help="Most work units at once; two seconds' worth without it."),
+    typer.Option(
+        metavar="N", min=1e-6, help="Most work units at once; two seconds' worth without it."
+    ),
 ]
 Weight = Annotated[
     float | None,
-    typer.Option(metavar="X", help="Value relative to other tenants, when there is too much."),
+    typer.Option(
+        metavar="X",
+        min=1e-6,
+        max=1000,
+        help="Part of the device time relative to other tenants', when there is too much.",
+    ),
 ]
 Ceiling = Annotated[
     Literal["critical", "standard", "sheddable"] | None,
@@ -318,7 +326,10 @@ def _seconds(text: str) -> float:
     match = re.fullmatch(r"(\d+(?:\.\d+)?)([smhd]?)", text)
     if match is None:
         usage(f"{text!r} is not a time; write 90s, 15m, 12h or 30d")
-    return float(match[1]) * _SECONDS[match[2] or "s"]
+    seconds = float(match[1]) * _SECONDS[match[2] or "s"]
+    if seconds > _LONGEST_S:
+        usage(f"{text!r} is longer than 36500d")
+    return seconds
 
 
 def _one(tenant: Any) -> "RenderableType":

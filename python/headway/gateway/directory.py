@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import TypeVar
 
 from headway import errors
-from headway._core import Scheduler
+from headway._core import Scheduler, TenantsFull
 from headway.admission.policy import AdmissionPolicy, TenantTerms
 from headway.clock import Clock, wall_ns
 from headway.gateway.authentication import ROLES, StoredKey
@@ -97,7 +97,7 @@ class Directory:
             try:
                 terms = self._core_terms(live.record)
                 live.handle = self._scheduler.add_tenant(self._clock.now_ns(), **terms)
-            except ValueError:
+            except TenantsFull:
                 raise errors.Overloaded(
                     "more tenants are active than this gateway has places for; retry in 1 s, or "
                     "have admission.max_active_tenants raised",

@@ -7,6 +7,7 @@ from typing import Any, TypeVar, cast
 
 from google.protobuf.timestamp_pb2 import Timestamp
 
+from headway.admission.settings import LARGEST_WEIGHT, LEAST_RATE, LEAST_WEIGHT
 from headway.errors import InvalidRequest
 from headway.gateway.authentication import ROLES
 from headway.rpc.convert import NS_PER_S
@@ -14,7 +15,6 @@ from headway.store.records import AuditEntry, KeyRecord, Role, TenantRecord
 from headway.v1 import control_pb2, types_pb2
 
 _NAME = re.compile(r"[a-z0-9]([a-z0-9._-]{0,62}[a-z0-9])?")
-_MAX_WEIGHT = 1000.0
 _MAX_MODELS = 1024
 _MAX_PAGE = 1000
 _DEFAULT_PAGE = 100
@@ -54,9 +54,9 @@ def tenant_record(message: control_pb2.Tenant) -> TenantRecord:
     rate = _positive(message, "units_per_second")
     burst = _positive(message, "burst_units")
     weight = message.weight or 1.0
-    if not 0 < weight <= _MAX_WEIGHT:
+    if not LEAST_WEIGHT <= weight <= LARGEST_WEIGHT:
         raise InvalidRequest(
-            f"tenant.weight is {weight:g}; it must be above 0 and at most {_MAX_WEIGHT:g}",
+            f"tenant.weight is {weight:g}; it must be from {LEAST_WEIGHT:g} to {LARGEST_WEIGHT:g}",
             field="tenant.weight",
         )
     priority = message.max_priority or types_pb2.PRIORITY_CRITICAL
@@ -196,9 +196,10 @@ def _positive(message: control_pb2.Tenant, field: str) -> float | None:
     if not message.HasField(cast(Any, field)):
         return None
     value = float(getattr(message, field))
-    if not 0 < value < float("inf"):
+    if not LEAST_RATE <= value < float("inf"):
         raise InvalidRequest(
-            f"tenant.{field} is {value:g}; it must be above 0; leave it out for no limit",
+            f"tenant.{field} is {value:g}; it must be at least {LEAST_RATE:g} and finite; leave it "
+            "out for no limit",
             field=f"tenant.{field}",
         )
     return value

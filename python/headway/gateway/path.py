@@ -16,7 +16,7 @@ from headway.gateway.no_capacity import no_capacity
 from headway.gateway.pending import Pending
 from headway.gateway.recorder import TraceRecorder
 from headway.gateway.stream_request import LiveRequest, PendingStream
-from headway.gateway.stream_targets import refuse_targets
+from headway.gateway.stream_targets import refuse_writing
 from headway.gateway.streaming import StreamDispatcher
 from headway.gateway.timer import DeadlineTimer
 from headway.rpc.convert import deadline_ns, duration_ns
@@ -219,7 +219,7 @@ class RequestPath:
         record.weight = weight = request.weight if request.HasField("weight") else 1.0
         if pool.card.generative:
             return self._streams.submit(request, record, model, reads_along=reads_along)
-        refuse_targets(request.targets, pool.name)
+        refuse_writing(request, pool.name)
         record.units, record.rows = units, rows = pool.estimator.estimate(request.input)
         pinned = pool.handle if request.version else -1
         asked = (model.handle, pinned, key_hash, units, rows, deadline)
@@ -346,9 +346,10 @@ def _check(request: InferRequest) -> None:
         )
     if request.lane not in _LANES:
         raise errors.InvalidRequest(f"lane is {request.lane}; use a LANE_* value", field="lane")
-    if len(request.session_key) > _MAX_KEY_BYTES:
+    num_bytes = len(request.session_key.encode())
+    if num_bytes > _MAX_KEY_BYTES:
         raise errors.InvalidRequest(
-            f"session_key has {len(request.session_key)} characters; at most {_MAX_KEY_BYTES}",
+            f"session_key has {num_bytes} bytes; at most {_MAX_KEY_BYTES}",
             field="session_key",
         )
     request_id = request.request_id

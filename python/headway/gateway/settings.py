@@ -5,7 +5,13 @@ from typing import Annotated, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, SecretStr, field_validator, model_validator
 
-from headway.admission.settings import AdmissionSettings
+from headway.admission.settings import (
+    LARGEST_WEIGHT,
+    LEAST_RATE,
+    LEAST_WEIGHT,
+    MOST_QUEUED,
+    AdmissionSettings,
+)
 from headway.gateway.policy_settings import (
     ArrivalTraceSettings,
     ModelSchedulingSettings,
@@ -102,18 +108,18 @@ class TenantSettings(_Settings):
     keys: tuple[KeySettings, ...] = Field(default=(), max_length=64)
     units_per_second: float | None = Field(
         default=None,
-        gt=0,
+        ge=LEAST_RATE,
         description="Work units per second, prompt and output. Default: no limit.",
     )
     burst_units: float | None = Field(
         default=None,
-        gt=0,
+        ge=LEAST_RATE,
         description="Most work units at once. Default: two seconds' worth of units_per_second.",
     )
     weight: float = Field(
         default=1,
-        gt=0,
-        le=1000,
+        ge=LEAST_WEIGHT,
+        le=LARGEST_WEIGHT,
         description="Its part of the device time relative to other tenants', when there is too "
         "much.",
     )
@@ -144,7 +150,10 @@ class ModelSettings(_Settings):
         "gateway's.",
     )
     max_queued_requests: int | None = Field(
-        default=None, ge=1, description="Default: the gateway's max_queued_requests."
+        default=None,
+        ge=1,
+        le=MOST_QUEUED,
+        description="Default: the gateway's max_queued_requests.",
     )
     scheduling: ModelSchedulingSettings = ModelSchedulingSettings()
 
@@ -258,7 +267,10 @@ class GatewaySettings(_Settings):
         description="Requests queued for one model version.",
     )
     max_queued_units: int = Field(
-        default=50_000_000, ge=1, description="Work units queued for one model version."
+        default=50_000_000,
+        ge=1,
+        le=MOST_QUEUED,
+        description="Work units queued for one model version.",
     )
     max_attempts: int = Field(
         default=3,

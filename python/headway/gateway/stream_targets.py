@@ -1,10 +1,10 @@
-"""When parts of an output are wanted: checked on arrival, and what is left of it at dispatch."""
+"""What a request says of how its output is written: checked on arrival, handed on at dispatch."""
 
 from google.protobuf.duration_pb2 import Duration
 
 from headway.errors import InvalidRequest
 from headway.rpc.convert import duration_ns
-from headway.v1 import types_pb2, worker_pb2
+from headway.v1 import inference_pb2, types_pb2, worker_pb2
 
 LONGEST_NS = 86_400_000_000_000
 _NAMES = ("first_token", "gap", "completion")
@@ -21,12 +21,29 @@ def check_targets(targets: types_pb2.StreamTargets) -> None:
             _check(f"targets.{name}", getattr(targets, name))
 
 
-def refuse_targets(targets: types_pb2.StreamTargets, model: str) -> None:
-    """Refuses targets for parts of an output that comes whole.
+def refuse_writing(request: inference_pb2.InferRequest, model: str) -> None:
+    """Refuses what only means something to a model that writes; `model` answers whole.
 
     Raises:
-      InvalidRequest: a target is set.
+      InvalidRequest: a target, a sampling parameter or an output budget is set.
     """
+    if request.HasField("targets"):
+        _refuse_targets(request.targets, model)
+    if request.HasField("max_output_units"):
+        raise InvalidRequest(
+            f"max_output_units is {request.max_output_units}, and {model} answers whole, not in "
+            "units that it writes; leave it out",
+            field="max_output_units",
+        )
+    for field, _ in request.sampling.ListFields():
+        raise InvalidRequest(
+            f"sampling.{field.name} is set, and {model} answers whole and draws nothing; leave "
+            "sampling out",
+            field=f"sampling.{field.name}",
+        )
+
+
+def _refuse_targets(targets: types_pb2.StreamTargets, model: str) -> None:
     for name in _NAMES:
         if targets.HasField(name):
             wanted_ns = duration_ns(getattr(targets, name))

@@ -19,6 +19,7 @@ LARGEST_SIZE: Final = 1_000_000
 """Most units of one request."""
 
 _UNITS_OF_TIME: Final = {"us": 1_000, "ms": 1_000_000, "s": 1_000_000_000, "m": 60_000_000_000}
+_LONGEST_NS: Final = 86_400 * 1_000_000_000
 _DURATION: Final = re.compile(r"(\d+(?:\.\d+)?)(us|ms|s|m)")
 _WORDS: Final = (
     "the tide turns and a small boat leaves the harbour while gulls follow the wind over grey "
@@ -94,11 +95,17 @@ class DeadlineMix:
 
 
 def parse_duration_ns(text: str) -> int:
-    """Nanoseconds of "250us", "120ms", "1.5s" or "2m". Raises ValueError for anything else."""
+    """Nanoseconds of "250us", "120ms", "1.5s" or "2m".
+
+    Raises ValueError for anything else, and above a day.
+    """
     match = _DURATION.fullmatch(text.strip())
     if match is None or float(match[1]) == 0:
         raise ValueError(f"{text!r} is not a duration; write 250us, 120ms, 1.5s or 2m")
-    return round(float(match[1]) * _UNITS_OF_TIME[match[2]])
+    duration_ns = float(match[1]) * _UNITS_OF_TIME[match[2]]
+    if duration_ns > _LONGEST_NS:
+        raise ValueError(f"{text.strip()[:40]!r} is longer than a day")
+    return round(duration_ns)
 
 
 def parse_deadline_mix(text: str) -> DeadlineMix:

@@ -16,6 +16,7 @@ from headway.errors import StartupError, StoreUnavailable
 from headway.store import codec, schema
 from headway.store.change import Change
 from headway.store.engine import WRITE, Address, driver_errors, make_engine, make_private
+from headway.store.file_watch import FileWatch
 from headway.store.migrate import upgrade
 from headway.store.records import (
     AuditEntry,
@@ -48,6 +49,7 @@ class Store(RolloutTables):
         self.address = address
         self._timeout_s = timeout_s
         self._engine = make_engine(address, timeout_s=timeout_s)
+        self._watch = FileWatch(address.file)
         kinds = (DBAPIError, PoolTimeoutError, OSError, TimeoutError)
         self._away: tuple[type[BaseException], ...] = (*kinds, *driver_errors(address))
 
@@ -61,6 +63,8 @@ class Store(RolloutTables):
         file = self.address.file
         if file is not None:
             make_private(file)
+            if self._watch.begin():
+                await self._engine.dispose()  # its connections hold the file that was there before
         try:
             async with self._transaction(write=True) as connection:
                 await connection.run_sync(upgrade)
@@ -192,11 +196,13 @@ class Store(RolloutTables):
 
     @contextlib.asynccontextmanager
     async def _transaction(self, *, write: bool = False) -> AsyncIterator[AsyncConnection]:
+        self._check_file()
         try:
             async with asyncio.timeout(self._timeout_s), self._engine.connect() as plain:
                 connection = await plain.execution_options(**self._options(write))
                 async with connection.begin():
                     yield connection
+                    self._check_file()  # else it would be confirmed, and lost at the next start
         except (IntegrityError, ProgrammingError, DataError):
             raise  # the store answers, and what it was asked is wrong
         except self._away as error:
@@ -206,6 +212,15 @@ class Store(RolloutTables):
                 "change was not confirmed: retry, or look at the store's server",
                 retry_after_ns=RETRY_NS,
             ) from error
+
+    def _check_file(self) -> None:
+        problem = self._watch.problem()
+        if problem is not None:
+            raise StoreUnavailable(
+                f"the control store's file {self.address.file} {problem}; inference goes on, "
+                "nothing was changed: put it back, or restart the gateway on another one",
+                retry_after_ns=RETRY_NS,
+            )
 
     def _options(self, write: bool) -> dict[str, Any]:
         if not self.address.is_postgresql:

@@ -42,6 +42,8 @@ mod core {
     #[pymodule_export]
     use super::enums::{BatchOutcome, BatchReason, BreakerState, RefusalReason, ReplicaCondition};
     #[pymodule_export]
+    use super::error::TenantsFull;
+    #[pymodule_export]
     use super::ewma::PeakEwma;
     #[pymodule_export]
     use super::hash::{hash_key, split_point};

@@ -36,9 +36,7 @@ impl Scheduler {
     pub fn register_tenant(&mut self, now_ns: i64, terms: TenantTerms) -> Result<i64, CoreError> {
         let now_ns = self.advance(now_ns)?;
         let terms = check_terms(terms)?;
-        let expected = "fewer at once: every place is taken by a tenant that is not idle";
-        let key = self.tenants.add(now_ns, terms);
-        key.map(signed).ok_or_else(|| CoreError::argument("tenants", "one more", expected))
+        self.tenants.add(now_ns, terms).map(signed).ok_or(CoreError::TenantsFull)
     }
 
     /// Bounds the tenants that have a state of their own. Before the first one is added.
@@ -301,15 +299,15 @@ impl Scheduler {
     }
 }
 
-/// Largest weight of a tenant, and the least.
-const WEIGHTS: std::ops::RangeInclusive<f64> = 1e-6..=1e6;
+/// Weights of tenants; settings and the wire hold them to the same range.
+const WEIGHTS: std::ops::RangeInclusive<f64> = 1e-6..=1000.0;
 
 fn check_terms(mut terms: TenantTerms) -> Result<TenantTerms, CoreError> {
     check::positive("units_per_s", terms.units_per_s)?;
     check::positive("burst_units", terms.burst_units)?;
     check::positive("largest_units", terms.largest_units)?;
     if !WEIGHTS.contains(&terms.weight) {
-        return Err(CoreError::argument("weight", terms.weight, "from 1e-6 to 1e6"));
+        return Err(CoreError::argument("weight", terms.weight, "from 1e-6 to 1000"));
     }
     terms.largest_units = terms.largest_units.max(terms.burst_units);
     Ok(terms)

@@ -168,6 +168,9 @@ BAD: list[tuple[str, Any, str]] = [
     ("rate 0", Tenant(tenant="a", units_per_second=0), "tenant.units_per_second"),
     ("burst", Tenant(tenant="a", burst_units=float("nan")), "tenant.burst_units"),
     ("weight", Tenant(tenant="a", weight=1001), "tenant.weight"),
+    ("weight of nothing", Tenant(tenant="a", weight=1e-9), "tenant.weight"),
+    ("no weight", Tenant(tenant="a", weight=float("nan")), "tenant.weight"),
+    ("rate of nothing", Tenant(tenant="a", units_per_second=1e-300), "tenant.units_per_second"),
     ("weight below 0", Tenant(tenant="a", weight=-1), "tenant.weight"),
     ("a model", Tenant(tenant="a", models=["fine", "Not Fine"]), "tenant.models[1]"),
 ]

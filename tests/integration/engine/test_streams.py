@@ -60,6 +60,16 @@ async def test_infer_many_takes_outputs_too() -> None:
     [
         ({"sampling": types_pb2.SamplingParameters(top_p=2)}, "sampling.top_p"),
         ({"sampling": types_pb2.SamplingParameters(temperature=-1)}, "sampling.temperature"),
+        (
+            {"sampling": types_pb2.SamplingParameters(temperature=float("nan"))},
+            "sampling.temperature",
+        ),
+        (
+            {"sampling": types_pb2.SamplingParameters(temperature=float("inf"))},
+            "sampling.temperature",
+        ),
+        ({"sampling": types_pb2.SamplingParameters(top_p=float("nan"))}, "sampling.top_p"),
+        ({"sampling": types_pb2.SamplingParameters(top_p=float("inf"))}, "sampling.top_p"),
         ({"sampling": types_pb2.SamplingParameters(logprobs=21)}, "sampling.logprobs"),
         ({"sampling": types_pb2.SamplingParameters(stop=[""])}, "sampling.stop[0]"),
     ],

@@ -5,12 +5,15 @@ import asyncio
 import grpc
 import pytest
 from google.protobuf.duration_pb2 import Duration
+from tests.faults.conftest import scripted
 from tests.support.fleet import (
     read_status,
     refusal,
     running_gateway,
     running_worker,
     text_request,
+    until_executing,
+    until_live,
 )
 
 from headway.v1 import inference_pb2, types_pb2
@@ -41,13 +44,15 @@ async def test_the_gateway_names_requests_that_have_no_name(transport: str) -> N
 
 
 async def test_requests_that_arrive_together_share_a_batch(transport: str) -> None:
-    async with (
-        running_gateway(transport=transport) as running,
-        running_worker(running, runtime={"intercept_ms": 30, "jitter_ratio": 0}),
-    ):
-        answers = await asyncio.gather(
-            *(running.inference.Infer(text_request(), timeout=5) for _ in range(20))
-        )
+    # The device is busy with another one until all of them are there.
+    async with scripted(transport=transport, max_requests=32) as (running, worker):
+        before = running.inference.Infer(text_request("before"), timeout=60)
+        await until_executing(running)
+        calls = [running.inference.Infer(text_request(), timeout=60) for _ in range(20)]
+        await until_live(running, 21)
+        worker.resume()
+        await before
+        answers = await asyncio.gather(*calls)
         assert max(answer.batch.size for answer in answers) >= 10
 
 

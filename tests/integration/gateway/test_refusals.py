@@ -51,6 +51,7 @@ ROWS = [
     ("slo negative", text_request(slo=Duration(seconds=-1)), "slo"),
     ("output budget", text_request(max_output_units=0), "max_output_units"),
     ("session key", text_request(session_key="k" * 257), "session_key"),
+    ("session key in bytes", text_request(session_key="é" * 129), "session_key"),
     ("request id", text_request(request_id="a\nb"), "request_id"),
     ("long id", text_request(request_id="i" * 129), "request_id"),
 ]
@@ -177,6 +178,49 @@ async def test_a_target_for_parts_of_what_comes_whole_is_named(transport: str, n
         # Set, but naming nothing, it asks for nothing.
         empty = text_request(targets=types_pb2.StreamTargets())
         assert (await running.inference.Infer(empty, timeout=10)).version == "v1"
+
+
+@pytest.mark.parametrize(
+    ("fields", "field", "says"),
+    [
+        ({"max_output_units": 5}, "max_output_units", "max_output_units is 5, and sim/v1 answers"),
+        ({"sampling": {"temperature": 0.0}}, "sampling.temperature", "leave sampling out"),
+        ({"sampling": {"temperature": float("nan")}}, "sampling.temperature", "answers whole"),
+        ({"sampling": {"stop": ["."]}}, "sampling.stop", "sampling.stop is set, and sim/v1"),
+        ({"sampling": {"seed": 0}}, "sampling.seed", "draws nothing"),
+    ],
+)
+async def test_how_to_write_means_nothing_to_what_comes_whole(
+    transport: str, fields: dict[str, Any], field: str, says: str
+) -> None:
+    asked = text_request(**fields)
+    async with running_gateway(transport=transport) as running, running_worker(running):
+        told = await refused(running, asked)
+        assert (told.code, told.field) == (INVALID, field)
+        assert says in told.message
+
+        with pytest.raises(grpc.aio.AioRpcError) as caught:
+            call = running.inference.InferStream(
+                inference_pb2.InferStreamRequest(request=asked), timeout=10
+            )
+            await call.read()
+        assert refusal(caught.value).field == field
+
+        many = running.inference.InferMany(timeout=10)
+        await many.write(inference_pb2.InferManyRequest(id=1, request=asked))
+        await many.done_writing()
+        answers = [answer async for answer in many]
+        assert [each.error.code for each in answers] == [INVALID.value[0]]
+        assert field in answers[0].error.message
+        # Set, but naming nothing, it asks for nothing.
+        empty = text_request(sampling=types_pb2.SamplingParameters())
+        assert (await running.inference.Infer(empty, timeout=10)).version == "v1"
+
+
+async def test_a_session_key_of_256_bytes_is_taken(transport: str) -> None:
+    async with running_gateway(transport=transport) as running, running_worker(running):
+        asked = text_request(session_key="é" * 128)
+        assert (await running.inference.Infer(asked, timeout=10)).version == "v1"
 
 
 async def test_an_oversized_message_is_refused_and_the_next_one_is_served(

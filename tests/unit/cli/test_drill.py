@@ -1,4 +1,5 @@
 import json
+import re
 from pathlib import Path
 
 import pytest
@@ -59,3 +60,10 @@ def test_an_unknown_drill_is_wrong_usage_and_names_those_there_are() -> None:
     result = CliRunner().invoke(app, ["drill", "nonsense"])
     assert result.exit_code == 2
     assert "'nonsense' is not a drill; there are: good, bad" in result.stderr
+
+
+def test_help_and_documentation_agree_on_how_long_it_takes() -> None:
+    told = CliRunner().invoke(app, ["drill", "--help"]).output
+    written = (Path(__file__).parents[3] / "docs" / "drills.md").read_text()
+    (minutes,) = re.findall(r"some (\w+) minutes", told)
+    assert re.findall(r"all, some (\w+) minutes", written) == [minutes]
