@@ -13,10 +13,11 @@ from headway.admission.policy import AdmissionPolicy
 from headway.errors import InvalidRequest
 from headway.gateway.catalog import Catalog
 from headway.gateway.messages import tenant_record
+from headway.gateway.registration import check
 from headway.gateway.settings import GatewaySettings
 from headway.gateway.wiring import set_resilience
 from headway.telemetry.gateway import GatewayMetrics, Gauges
-from headway.v1 import control_pb2, types_pb2
+from headway.v1 import control_pb2, fleet_pb2, types_pb2
 
 EDGES = (
     0.0, -0.0, -1.0, 5e-324, 1e-300, 1e-9, 9.999e-7, 1e-6, 1 / 64, 0.05, 0.5, 0.95, 1.0,
@@ -25,6 +26,9 @@ EDGES = (
 numbers = st.sampled_from(EDGES) | st.floats()
 counts = st.sampled_from((0, 1, 2, 1 << 24, 1 << 38, 1 << 62, (1 << 62) + 1, 1 << 63, 1 << 80))
 counts |= st.integers(-1, 1 << 70)
+wide = st.sampled_from((0, 1, 1 << 38, 1 << 62, (1 << 62) + 1, (1 << 63) - 1))
+wide |= st.integers(-1, (1 << 63) - 1)
+narrow = st.integers(-1, (1 << 31) - 1)
 gateways = st.sampled_from((1, 2, 7, 1000))
 
 
@@ -66,6 +70,27 @@ configurations = st.one_of(
 )
 
 
+rates = st.floats(0, 1e12) | numbers
+# One part at a time: a whole card of such values is refused nearly always.
+cards = st.one_of(
+    st.fixed_dictionaries(
+        {"batch_limits": some(max_requests=narrow, max_rows=narrow, max_units=wide)}
+    ),
+    st.fixed_dictionaries(
+        {
+            "unit_estimate": some(
+                units_per_row=rates,
+                units_per_byte=rates,
+                units_per_element=rates,
+                max_units_per_row=wide,
+                refuse_longer=st.booleans(),
+            )
+        }
+    ),
+    st.fixed_dictionaries({"cost_prior": some(slope_ns_per_unit=rates)}),
+)
+
+
 def live(settings: GatewaySettings, num_gateways: int) -> None:
     """Hands all of it to a core, as a gateway does."""
     scheduler = Scheduler(seed=1, max_live=8, max_attempts=settings.max_attempts, max_tenants=8)
@@ -86,6 +111,35 @@ def test_of_settings(configuration: dict[str, Any], num_gateways: int) -> None:
     with contextlib.suppress(ValidationError):
         settings = GatewaySettings(insecure_no_auth=True, **configuration)
         live(settings, num_gateways)
+
+
+@given(cards, st.integers(-1, 2048), st.integers(1, 1 << 20))
+def test_of_registrations(card: dict[str, Any], outstanding: int, length: int) -> None:
+    hosted = types_pb2.ModelCard(model="sim", version="v1", **card)
+    request = fleet_pb2.RegisterRequest(
+        worker_id="w1",
+        instance_id="1",
+        address="127.0.0.1:9",
+        models=[hosted],
+        max_outstanding_batches=outstanding,
+    )
+    with contextlib.suppress(InvalidRequest):
+        check(request)
+        scheduler = Scheduler(seed=1, max_live=8)
+        catalog = Catalog(GatewaySettings(insecure_no_auth=True), scheduler, GatewayMetrics(Gauges))
+        pool = catalog.host(hosted)
+        limits = hosted.batch_limits
+        scheduler.add_replica(
+            0,
+            pool.handle,
+            max_outstanding=max(1, outstanding),
+            max_requests=limits.max_requests,
+            max_rows=limits.max_rows,
+            max_units=limits.max_units,
+        )
+        units, rows = pool.estimator.estimate(types_pb2.Input(text="x" * length))
+        tenant = scheduler.add_tenant(0, units_per_s=math.inf, burst_units=math.inf)
+        scheduler.admit(0, tenant, pool.model.handle, -1, 0, units, rows, 10**9, 2, 1, 1.0)
 
 
 @given(tenants, gateways)

@@ -12,7 +12,7 @@ LEAST_RATE: Final = 1e-6
 """Least quota: its part for each gateway is still a number that a bucket can count with."""
 
 MOST_QUEUED: Final = 1 << 62
-"""Largest bound of a queue, in requests or units; the core counts in 64 bits."""
+"""Largest bound of a queue or batch, in requests, rows or units; the core counts in 64 bits."""
 
 
 class _Settings(BaseModel):

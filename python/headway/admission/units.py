@@ -11,6 +11,8 @@ from headway.v1 import types_pb2
 # the memory of the cost model.
 _LEARNING_RATE = 0.02
 _RATIO_BOUNDS = (0.1, 10.0)
+# Most units that the core counts for one request.
+_MOST_UNITS = 1 << 38
 
 _KIND_OF_FIELD = {
     "text": types_pb2.INPUT_KIND_TEXT,
@@ -59,7 +61,14 @@ class UnitEstimator:
                     field=f"input.{field}",
                 )
             raw = self._longest * rows
-        return max(1, math.ceil(raw * self.ratio)), rows
+        units = max(1, math.ceil(raw * self.ratio))
+        if units > _MOST_UNITS:
+            raise InvalidRequest(
+                f"the input is about {units:.3g} work units by {self._model}'s unit_estimate; at "
+                f"most {_MOST_UNITS:.3g} are taken",
+                field=f"input.{field}",
+            )
+        return units, rows
 
     def observe(self, estimated: int, counted: int) -> None:
         """Learns from a batch: units as estimated (with the ratio) and as counted, both > 0."""

@@ -4,6 +4,7 @@ import math
 import re
 from collections.abc import Iterable
 
+from headway.admission.settings import MOST_QUEUED
 from headway.errors import InvalidRequest
 from headway.naming import NAME_PATTERN
 from headway.rpc.convert import duration_ns
@@ -124,9 +125,9 @@ def _check_rates(field: str, *rates: tuple[str, float]) -> None:
 
 def _check_counts(field: str, counts: Iterable[tuple[str, int]]) -> None:
     for name, value in counts:
-        if value < 0:
+        if not 0 <= value <= MOST_QUEUED:
             raise InvalidRequest(
-                f"{field}.{name} is {value}; it must be at least 0, which means no limit",
+                f"{field}.{name} is {value}; it must be from 0, which means no limit, to 2**62",
                 field=f"{field}.{name}",
             )
 
