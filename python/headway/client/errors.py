@@ -100,7 +100,7 @@ def from_call(
     if code is grpc.StatusCode.UNAVAILABLE:
         return GatewayUnreachable(
             f"no gateway answers at {address} ({message}); start one with `headway serve`, or "
-            f"name its address with --address{_blame(certificate_problem)}"
+            f"name its address with --address{_tls_hint(message)}{_blame(certificate_problem)}"
         )
     if (large := too_large(message)) is not None:
         return large
@@ -109,6 +109,23 @@ def from_call(
     if code is grpc.StatusCode.CANCELLED:
         return GatewayUnreachable(f"the gateway at {address} went away; try again")
     return _without_reason(status_pb2.Status(code=code.value[0], message=message), "", None)
+
+
+# As gRPC words it where somebody answers who speaks no TLS, only TLS, or not with this certificate.
+# A connection refused, a name not known and a time-out say none of it.
+_MAYBE_TLS: Final = re.compile(
+    r"Socket closed|[Hh]andshake|SSL|TLS|[Cc]onnection reset|recvmsg|Broken pipe|settings frame"
+    r"|[Cc]ertificate|GOAWAY"
+)
+
+
+def _tls_hint(message: str) -> str:
+    if _MAYBE_TLS.search(message) is None:
+        return ""
+    return (
+        "; if something does answer there, see whether both sides speak TLS (--tls-ca) and whether "
+        "the gateway asks for a certificate of its authority (--tls-cert, --tls-key)"
+    )
 
 
 def _blame(problem: errors.ConfigError | None) -> str:

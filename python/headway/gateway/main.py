@@ -133,6 +133,7 @@ class GatewayProcess:
         self._leases: asyncio.Task[None] | None = None
         self._rollouts: asyncio.Task[None] | None = None
         self._recording: asyncio.Task[None] | None = None
+        self._certificates: asyncio.Task[None] | None = None
 
     async def start(self) -> dict[str, str]:
         """Opens the ports; returns their addresses as host:port. What fails leaves none open.
@@ -176,6 +177,7 @@ class GatewayProcess:
         self._leases = asyncio.ensure_future(gateway.fleet.watch_leases())
         self._rollouts = asyncio.ensure_future(gateway.rollouts.run())
         self._recording = asyncio.ensure_future(gateway.recorder.run())
+        self._certificates = asyncio.ensure_future(gateway.tls.watch(gateway.clock))
         if settings.address_file is not None:
             write_address_file(settings.address_file, addresses)
         self._addresses = addresses
@@ -227,7 +229,7 @@ class GatewayProcess:
             last_first.push_async_callback(self._data.stop, 1.0)
 
     async def _end_tasks(self) -> None:
-        tasks = (self._leases, self._rollouts, self._recording)
+        tasks = (self._leases, self._rollouts, self._recording, self._certificates)
         running = [task for task in tasks if task is not None]
         for task in running:
             task.cancel()

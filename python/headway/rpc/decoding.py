@@ -14,6 +14,9 @@ from google.protobuf.message import DecodeError
 
 from headway.errors import InvalidRequest
 
+# What grpc.aio raises where it sends to a client that has left.
+_CLIENT_LEFT = "ExecuteBatchError"
+
 _GRPC_LOGGERS = ("grpc._cython.cygrpc", "pygrpc_native._server", "pygrpc_native.aio")
 
 
@@ -76,9 +79,12 @@ class _WithoutTraces(logging.Filter):
 
     def filter(self, record: logging.LogRecord) -> bool:
         error = record.exc_info[1] if record.exc_info else None
-        if not isinstance(error, DecodeError):
+        if isinstance(error, DecodeError):
+            record.msg, record.args = "a message that cannot be read: %s", (str(error),)
+        elif type(error).__name__ == _CLIENT_LEFT:
+            record.msg, record.args = "the client left while it was answered: %s", (str(error),)
+        else:
             return True
-        record.msg, record.args = "a message that cannot be read: %s", (str(error),)
         record.exc_info = record.exc_text = None
         record.levelno, record.levelname = logging.DEBUG, "DEBUG"
         return logging.getLogger(record.name).isEnabledFor(logging.DEBUG)
@@ -88,6 +94,9 @@ _filter = _WithoutTraces()
 
 
 def calm_logs() -> None:
-    """Has gRPC's own loggers tell of unreadable messages at debug. Repeating it changes nothing."""
+    """Has gRPC's own loggers tell at debug of unreadable messages and of clients that left.
+
+    Repeating it changes nothing.
+    """
     for name in _GRPC_LOGGERS:
         logging.getLogger(name).addFilter(_filter)

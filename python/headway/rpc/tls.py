@@ -1,6 +1,6 @@
 """TLS on gRPC's and HTTP's sockets: credentials that follow their files, and who shows what."""
 
-import contextlib
+import asyncio
 import ssl
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -8,10 +8,13 @@ from typing import Any
 
 import grpc
 
+from headway.clock import Clock
 from headway.errors import Unauthenticated
-from headway.tls.identity import Identity, IdentityFiles
+from headway.tls.identity import Identity, IdentityFiles, load_pair
 from headway.tls.rotation import RotatingIdentity
 from headway.tls.settings import GatewayTlsSettings, WorkerTlsSettings
+
+_LOOK_EVERY_NS = 5_000_000_000
 
 # gRPC's core calls back with a bare pointer to these, for handshakes that outlive the server too.
 # One for each port a process opens.
@@ -29,11 +32,13 @@ def server_credentials(
 
     def changed() -> Any:
         nonlocal shown
-        present = identity.current()
-        if shown == identity.generation:
+        identity.current()
+        # Before the identity itself: that may be a newer one, never an older one.
+        generation = identity.generation
+        if shown == generation:
             return None  # gRPC's word for "as before"
-        shown = identity.generation
-        return _configuration(present, require_client_certs)
+        shown = generation
+        return _configuration(identity.current(), require_client_certs)
 
     made = grpc.dynamic_ssl_server_credentials(
         _configuration(identity.current(), require_client_certs),
@@ -72,39 +77,29 @@ class ChannelTls:
     server_name: str | None = None
 
 
-def http_context(
-    identity: RotatingIdentity, files: tuple[str, str], ca_file: str | None
-) -> ssl.SSLContext:
-    """A context for an HTTP server; each handshake shows the certificate then in force.
-
-    Args:
-      identity: follows the files.
-      files: certificate and key, as OpenSSL reads them.
-      ca_file: authorities of clients' certificates, where those are required.
-    """
-    front = _http_context(files, ca_file)
-    generation, present = identity.generation, front
+def http_context(identity: RotatingIdentity, *, require_client_certs: bool) -> ssl.SSLContext:
+    """A context for an HTTP server; each handshake shows the certificate then in force."""
+    generation = identity.generation
+    front = present = _http_context(identity.current(), require_client_certs)
 
     def choose(connection: Any, _name: str | None, _context: ssl.SSLContext) -> None:
         nonlocal generation, present
         identity.current()
         if generation != identity.generation:
             generation = identity.generation
-            # The files may have changed again since they were judged.
-            with contextlib.suppress(OSError):
-                present = _http_context(files, ca_file)
+            present = _http_context(identity.current(), require_client_certs)
         connection.context = present
 
     front.sni_callback = choose
     return front
 
 
-def _http_context(files: tuple[str, str], ca_file: str | None) -> ssl.SSLContext:
+def _http_context(identity: Identity, require_client_certs: bool) -> ssl.SSLContext:
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-    context.load_cert_chain(*files)
-    if ca_file is not None:
+    load_pair(context, identity.certificates, identity.key)
+    if require_client_certs and identity.authorities is not None:
         context.verify_mode = ssl.CERT_REQUIRED
-        context.load_verify_locations(ca_file)
+        context.load_verify_locations(cadata=identity.authorities.decode())
     return context
 
 
@@ -186,9 +181,16 @@ class ProcessTls:
         settings = self._settings
         if settings is None or self.identity is None or not self.covers("http"):
             return None
-        required = "http" in settings.client_certs and settings.ca_file is not None
-        return http_context(
-            self.identity,
-            (str(settings.cert_file), str(settings.key_file)),
-            str(settings.ca_file) if required else None,
-        )
+        required = "http" in settings.client_certs
+        return http_context(self.identity, require_client_certs=required)
+
+    async def watch(self, clock: Clock) -> None:
+        """Looks at the files now and then, so that bad ones are told though nobody connects.
+
+        Runs until it is cancelled; returns at once without TLS.
+        """
+        if self.identity is None:
+            return
+        while True:
+            await clock.sleep(_LOOK_EVERY_NS)
+            await asyncio.to_thread(self.identity.current)

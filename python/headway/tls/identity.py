@@ -1,7 +1,14 @@
 """Certificates and keys from PEM files, judged before they are used."""
 
+import contextlib
 import datetime
+import errno
+import os
 import ssl
+import stat
+import sys
+import tempfile
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -75,7 +82,7 @@ class IdentityFiles:
         own = _certificates(chain, self.cert_file, self.name("cert"))[0]
         self._check_dates(own, now)
         key = _content(self.key_file, self.name("key"))
-        self._check_pair(self.cert_file, self.key_file)
+        self._check_pair(chain, key)
         return Identity(chain, key, authorities, own.not_valid_after_utc)
 
     def _check_dates(self, own: x509.Certificate, now: datetime.datetime) -> None:
@@ -88,27 +95,68 @@ class IdentityFiles:
                 "machine's clock"
             )
 
-    def _check_pair(self, cert_file: Path, key_file: Path) -> None:
+    def _check_pair(self, chain: bytes, key: bytes) -> None:
         def refuse() -> str:
             raise ConfigError(
-                f"{self.name('key')}: the key in {key_file} is encrypted; give one that is not "
-                "(openssl pkey -in KEY -out PLAIN)"
+                f"{self.name('key')}: the key in {self.key_file} is encrypted; give one that is "
+                "not (openssl pkey -in KEY -out PLAIN)"
             )
 
         try:
             context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-            context.load_cert_chain(cert_file, key_file, password=refuse)
+            load_pair(context, chain, key, refuse)
         except (ssl.SSLError, ValueError) as error:
             raise ConfigError(
-                f"{self.name('key')}: the key in {key_file} is not usable with the certificate in "
-                f"{cert_file} ({getattr(error, 'reason', None) or error}); give the PEM key that "
-                "the certificate was made for"
+                f"{self.name('key')}: the key in {self.key_file} is not usable with the "
+                f"certificate in {self.cert_file} ({getattr(error, 'reason', None) or error}); "
+                "give the PEM key that the certificate was made for"
             ) from error
+
+
+def load_pair(
+    context: ssl.SSLContext, chain: bytes, key: bytes, password: Callable[[], str] | None = None
+) -> None:
+    """Has a context show a certificate, from PEM in memory.
+
+    OpenSSL reads files only; the ones judged may have changed since, or block when opened.
+
+    Raises:
+      ssl.SSLError: they do not belong together.
+    """
+    with _named(chain) as cert_file, _named(key) as key_file:
+        context.load_cert_chain(cert_file, key_file, password=password)
+
+
+@contextlib.contextmanager
+def _named(content: bytes) -> Iterator[str]:
+    if sys.platform != "linux":
+        with tempfile.NamedTemporaryFile() as file:  # readable by its owner only
+            file.write(content)
+            file.flush()
+            yield file.name
+        return
+    with open(os.memfd_create("pem"), "wb") as memory:
+        memory.write(content)
+        memory.flush()
+        yield f"/proc/self/fd/{memory.fileno()}"
+
+
+def read_regular(path: Path) -> bytes:
+    """A file's content, without ever waiting for a writer as `open` does on a FIFO.
+
+    Raises:
+      OSError: it cannot be read, or is no regular file.
+    """
+    descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+    with open(descriptor, "rb") as file:
+        if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+            raise OSError(errno.EINVAL, "not a regular file")
+        return file.read()
 
 
 def _content(path: Path, setting: str) -> bytes:
     try:
-        return path.read_bytes()
+        return read_regular(path)
     except OSError as error:
         raise ConfigError(
             f"{setting}: {path} cannot be read: {error.strerror or error}; give the path of a PEM "

@@ -12,15 +12,22 @@ _log = logging.getLogger(__name__)
 
 _NS_PER_S = 1_000_000_000
 _CHECK_EVERY_NS = _NS_PER_S // 5
+_PATIENCE_S = 1.0
 
 _Stamp = tuple[tuple[int, int, int], ...]
+
+
+class _Unread(ConfigError):
+    """Files that may be good, could they be read in time."""
 
 
 class RotatingIdentity:
     """The identity in some files, read again when they change; safe to use from any thread.
 
-    Files are looked at when somebody connects, at most five times a second. What cannot be used
-    (half-written, expired, not a pair) leaves the last good identity in force, and is logged once.
+    Files are looked at when somebody connects, at most five times a second, by a thread of their
+    own: a mount that hangs holds nobody up for longer than a second. What cannot be used
+    (half-written, expired, not a pair, not to be read in time) leaves the last good identity in
+    force, and is logged once.
 
     Attributes:
       num_refused: changes of the files that could not be used.
@@ -35,24 +42,43 @@ class RotatingIdentity:
           ConfigError: they cannot be used.
         """
         self._files = files
+        self._names = ", ".join(map(str, files.paths))
         self._wall_ns = wall_ns
         self._lock = threading.Lock()
         self._checked_ns = wall_ns()
         self._stamp = self._look()
         self._identity = files.read(self._now())
+        self._looking: threading.Thread | None = None
         self.num_refused = 0
         self.generation = 1
         self.problem: ConfigError | None = None
 
     def current(self) -> Identity:
         """The identity in force."""
+        looking = self._look_if_due()
+        if looking is not None:
+            looking.join(_PATIENCE_S)
+            if looking.is_alive():
+                self._refuse(
+                    _Unread(
+                        f"{self._names} cannot be read within "
+                        f"{_PATIENCE_S:g} s; see whether their file system answers"
+                    )
+                )
+        return self._identity
+
+    def _look_if_due(self) -> threading.Thread | None:
         with self._lock:
             now_ns = self._wall_ns()
             # Not "since": the wall clock may have been set back.
-            if abs(now_ns - self._checked_ns) >= _CHECK_EVERY_NS:
-                self._checked_ns = now_ns
-                self._follow()
-            return self._identity
+            if abs(now_ns - self._checked_ns) < _CHECK_EVERY_NS:
+                return None
+            if self._looking is not None and self._looking.is_alive():
+                return None
+            self._checked_ns = now_ns
+            self._looking = threading.Thread(target=self._follow, name="tls-files", daemon=True)
+            self._looking.start()
+            return self._looking
 
     def check(self) -> None:
         """Follows the files.
@@ -80,19 +106,25 @@ class RotatingIdentity:
     def _follow(self) -> None:
         stamp = self._look()
         if stamp == self._stamp:
+            if isinstance(self.problem, _Unread):
+                self.problem = None
             return
         self._stamp = stamp
         try:
             fresh = self._files.read(self._now())
         except ConfigError as error:
-            self.num_refused += 1
-            self.problem = error
-            _log.error("changed certificate refused; the last one stays: %s", error)
+            self._refuse(error)
             return
         self._identity = fresh
         self.problem = None
         self.generation += 1
         _log.info("certificate changed", extra={"expires_at": str(fresh.expires_at)})
+
+    def _refuse(self, error: ConfigError) -> None:
+        self.num_refused += 1
+        if self.problem is None or not isinstance(error, _Unread):
+            self.problem = error
+        _log.error("changed certificate refused; the last one stays: %s", error)
 
     def _look(self) -> _Stamp:
         stamp = []

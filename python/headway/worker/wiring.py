@@ -102,7 +102,7 @@ class Worker:
             )
             for address in settings.gateways
         ]
-        self._membership_tasks: list[asyncio.Task[None]] = []
+        self._background: list[asyncio.Task[None]] = []
         # host:port by purpose, "worker" and "http", once bound.
         self.addresses: dict[str, str] = {}
 
@@ -118,9 +118,10 @@ class Worker:
         self._set_health(True)
         if self._settings.address_file is not None:
             write_address_file(self._settings.address_file, self.addresses)
-        self._membership_tasks = [
+        self._background = [
             asyncio.ensure_future(membership.run()) for membership in self._memberships
         ]
+        self._background.append(asyncio.ensure_future(self._tls.watch(self._clock)))
         _log.info("ready", extra={**self.addresses, "worker_id": self._settings.worker_id})
 
     async def drain(self) -> None:
@@ -161,9 +162,9 @@ class Worker:
             self._sessions.finish()
 
     async def _leave(self) -> None:
-        for task in self._membership_tasks:
+        for task in self._background:
             task.cancel()
-        await asyncio.gather(*self._membership_tasks, return_exceptions=True)
+        await asyncio.gather(*self._background, return_exceptions=True)
         await asyncio.gather(*(membership.leave() for membership in self._memberships))
 
     def _warn_of_exposure(self) -> None:

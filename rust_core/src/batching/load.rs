@@ -2,8 +2,6 @@
 
 /// Arrivals that are remembered.
 const MEMORY: f64 = 4000.0;
-/// Doubt about the mean of n arrivals: so many times `1 / sqrt(n)`.
-const DOUBT: f64 = 2.5;
 
 /// Offered work and the time it came in.
 #[derive(Clone, Debug, Default)]
@@ -36,10 +34,11 @@ impl OfferedLoad {
         }
     }
 
-    /// The least that the share can be taken to be, from as few arrivals as there were.
+    /// The least that the share can be taken to be, from as few arrivals as there were: the doubt
+    /// about the mean of n arrivals is `errors / sqrt(n)`.
     #[must_use]
-    pub fn sure_share(&self, speed: f64) -> f64 {
-        self.share(speed) * (1.0 - DOUBT / self.arrivals.max(DOUBT * DOUBT).sqrt())
+    pub fn sure_share(&self, speed: f64, errors: f64) -> f64 {
+        self.share(speed) * (1.0 - errors / self.arrivals.max(errors * errors).sqrt())
     }
 }
 
@@ -60,11 +59,11 @@ mod tests {
     #[test]
     fn is_not_sure_before_there_were_many() {
         let mut load = OfferedLoad::default();
-        assert!(load.sure_share(1.0).abs() < 1e-9);
+        assert!(load.sure_share(1.0, 2.5).abs() < 1e-9);
         for at in 0..101 {
             load.arrive(at * 1_000, 1_500.0);
         }
         // 100 arrivals after the first, 98.8 as they fade: 1.5 less a quarter.
-        assert!((load.sure_share(1.0) - 1.123).abs() < 0.01);
+        assert!((load.sure_share(1.0, 2.5) - 1.123).abs() < 0.01);
     }
 }

@@ -1,5 +1,6 @@
 //! What goes into the next batch of one model version, and what is refused.
 
+pub mod alone;
 pub mod cost;
 pub mod floor;
 pub mod forecast;

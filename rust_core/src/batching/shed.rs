@@ -1,5 +1,6 @@
 //! Which arrivals will not be served, so that they are told at once.
 
+use super::alone::Start;
 use super::cost::BatchCost;
 use super::forecast::ArrivalForecast;
 use super::line::{Judged, Line};
@@ -9,6 +10,10 @@ use crate::rng::Rng;
 
 /// Offered load, as a share of capacity and as far as it is sure, below which nothing is refused.
 const LEAST_LOAD: f64 = 0.95;
+/// Standard errors that the load is doubted by. Less where a batch holds about one request: the few
+/// there are would not be told for minutes, and those refused by mistake are mostly lost anyway.
+const ERRORS: f64 = 2.5;
+const ERRORS_ALONE: f64 = 0.5;
 /// Goodput given up for early answers, as the shadows measure it over `PRICE_MEMORY` arrivals.
 const PRICE: f64 = 0.02;
 const PRICE_MEMORY: f64 = 5000.0;
@@ -35,6 +40,8 @@ const CUT_RATIO: f64 = 0.8;
 const CUT_CHANCE: f64 = 0.5;
 /// What batch boundaries add to the doubt about the work: as a share of a batch.
 const GRAIN: f64 = 0.3;
+/// The same where a batch holds about one request: what those ahead take is known.
+const GRAIN_ALONE: f64 = 0.1;
 /// Excess of those without any room.
 const HOPELESS: f64 = 50.0;
 /// One in so many would-be refusals is served like any other.
@@ -64,6 +71,8 @@ pub struct Prospect {
     pub clear_ns: f64,
     /// Device time before its last chance.
     pub room_ns: f64,
+    /// It has about a batch to itself.
+    pub is_alone: bool,
 }
 
 /// What an arrival is judged by, besides its own standing.
@@ -75,6 +84,8 @@ pub struct Terms {
     pub quantum_ns: f64,
     /// Requests that a batch holds at most.
     pub max_requests: f64,
+    /// Mean size of a request.
+    pub mean_units: f64,
     /// Mean relative deadline.
     pub tau_ns: f64,
 }
@@ -84,6 +95,12 @@ impl Terms {
     #[must_use]
     pub fn least_ns(&self, units: u64) -> f64 {
         self.cost.slope_ns * units as f64 + self.cost.intercept_ns / self.max_requests
+    }
+
+    /// True if a usual request fills half a batch or more.
+    #[must_use]
+    pub fn is_alone(&self) -> bool {
+        2.0 * self.cost.slope_ns * self.mean_units > self.quantum_ns - self.cost.intercept_ns
     }
 
     /// Its share of a batch as long as the quantum.
@@ -183,7 +200,10 @@ impl Shedder {
     /// overtake it, and through itself.
     #[must_use]
     pub fn prospect(&self, standing: &Standing, outlook: &Outlook, terms: &Terms) -> Prospect {
-        let batch_ns = if self.batch_ns > 0.0 { self.batch_ns } else { terms.quantum_ns }.max(1.0);
+        if terms.is_alone() {
+            return self.prospect_alone(standing, outlook, terms);
+        }
+        let batch_ns = self.usual_batch_ns(terms);
         let (free_in_ns, chances, room) = chances(standing, batch_ns, outlook, terms);
         let window_ns = (free_in_ns + (chances - 1.0) * batch_ns).max(0.0);
         let (requests, units) = standing.ahead;
@@ -195,20 +215,52 @@ impl Shedder {
         let grain_ns = GRAIN * batch_ns * outlook.speed;
         let spread_ns = (coming.variance + grain_ns * grain_ns).sqrt();
         let excess = if room_ns > 0.0 { (work_ns - room_ns) / spread_ns } else { HOPELESS };
-        let place = (standing.slack_ns / terms.tau_ns).max(f64::MIN_POSITIVE).log2();
         Prospect {
-            judged: Judged { excess: excess.min(HOPELESS), place, is_canary: false },
+            judged: judged(excess, standing, terms),
             ease: room_ns / spread_ns,
             clear_ns: free_in_ns + work_ns / outlook.speed,
             room_ns,
+            is_alone: false,
         }
+    }
+
+    /// The same where batches hold about one request each.
+    fn prospect_alone(&self, standing: &Standing, outlook: &Outlook, terms: &Terms) -> Prospect {
+        let batch_ns = self.usual_batch_ns(terms);
+        let free_in_ns = free_in_ns(batch_ns, outlook);
+        let (requests, units) = standing.ahead;
+        let ahead_ns = terms.cost.slope_ns * units + terms.cost.intercept_ns * requests;
+        let start = Start {
+            first_ns: free_in_ns + ahead_ns / outlook.speed,
+            last_ns: standing.slack_ns - terms.cost.margin * terms.cost.of(standing.units),
+            speed: outlook.speed,
+            grain_ns: GRAIN_ALONE * batch_ns,
+        };
+        let overtaking =
+            |until_ns| self.forecast.overtaking(standing.relative_key, until_ns, terms.tau_ns);
+        let excess = start.excess(overtaking).unwrap_or(HOPELESS);
+        let coming = overtaking(start.last_ns.max(0.0));
+        let room_ns = (start.last_ns - free_in_ns).max(0.0) * outlook.speed;
+        Prospect {
+            judged: judged(excess, standing, terms),
+            ease: room_ns / (start.spread_ns(&coming) * outlook.speed),
+            clear_ns: start.first_ns + coming.work_ns / outlook.speed,
+            room_ns,
+            is_alone: true,
+        }
+    }
+
+    fn usual_batch_ns(&self, terms: &Terms) -> f64 {
+        if self.batch_ns > 0.0 { self.batch_ns } else { terms.quantum_ns }.max(1.0)
     }
 
     /// True if an arrival with these prospects should be refused.
     #[must_use]
     pub fn refuses(&self, prospect: &Prospect, speed: f64) -> bool {
         let excess = prospect.judged.excess - self.relief * prospect.ease;
-        excess > self.line.at(prospect.judged.place) && self.load.sure_share(speed) >= LEAST_LOAD
+        let errors = if prospect.is_alone { ERRORS_ALONE } else { ERRORS };
+        let load = self.load.sure_share(speed, errors);
+        excess > self.line.at(prospect.judged.place) && load >= LEAST_LOAD
     }
 
     /// True if one that should be refused is served all the same, to see whether the line is right.
@@ -221,7 +273,7 @@ impl Shedder {
     /// `arrivals` is how many both were fed since the last time, `with` and `without` the weight
     /// that each served of them. Their difference is the price paid for early answers.
     pub fn adjust(&mut self, arrivals: f64, with: f64, without: f64, speed: f64) {
-        if self.load.sure_share(speed) < LEAST_LOAD {
+        if self.load.sure_share(speed, ERRORS) < LEAST_LOAD {
             return;
         }
         self.warmed += arrivals;
@@ -246,6 +298,21 @@ impl Shedder {
     }
 }
 
+fn judged(excess: f64, standing: &Standing, terms: &Terms) -> Judged {
+    let place = (standing.slack_ns / terms.tau_ns).max(f64::MIN_POSITIVE).log2();
+    Judged { excess: excess.clamp(-HOPELESS, HOPELESS), place, is_canary: false }
+}
+
+/// Time until a replica is free. Of several, a slow one in a long batch says nothing about when the
+/// others are.
+fn free_in_ns(batch_ns: f64, outlook: &Outlook) -> f64 {
+    if outlook.num_replicas < 2 {
+        outlook.free_in_ns
+    } else {
+        outlook.free_in_ns.min(0.5 * batch_ns)
+    }
+}
+
 /// Time until a replica is free, batch boundaries until an arrival's last chance, and what
 /// they are worth: one that needs a batch to be cut is worth less.
 fn chances(
@@ -264,16 +331,15 @@ fn chances(
 
 /// Time until a replica is free, and batch boundaries on each of them within `until_ns`.
 ///
-/// One replica has whole boundaries. Those of several are spread evenly over a batch's time, and a
-/// slow replica in a long batch says nothing about when the others are free.
+/// One replica has whole boundaries. Those of several are spread evenly over a batch's time.
 fn boundaries(until_ns: f64, batch_ns: f64, outlook: &Outlook) -> (f64, f64) {
+    let free_in_ns = free_in_ns(batch_ns, outlook);
+    let last_ns = until_ns - free_in_ns;
     if outlook.num_replicas < 2 {
-        let last_ns = until_ns - outlook.free_in_ns;
         let whole = if last_ns < 0.0 { 0.0 } else { 1.0 + (last_ns / batch_ns).floor() };
-        return (outlook.free_in_ns, whole);
+        return (free_in_ns, whole);
     }
-    let free_in_ns = outlook.free_in_ns.min(0.5 * batch_ns);
-    (free_in_ns, (1.0 + (until_ns - free_in_ns) / batch_ns).max(0.0))
+    (free_in_ns, (1.0 + last_ns / batch_ns).max(0.0))
 }
 
 #[cfg(test)]

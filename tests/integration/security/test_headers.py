@@ -1,6 +1,7 @@
 """Headers beyond the bound, however they are written: refused, and nobody else is harmed."""
 
 import asyncio
+import re
 
 import grpc
 import pytest
@@ -40,7 +41,8 @@ async def test_every_port_of_grpcio_names_the_bound(port: str) -> None:
         for acknowledge in (True, False):
             told = await flood(address, KINDS["duplicates"](100_000), acknowledge=acknowledge)
             assert told.status == "8", told
-            assert "received metadata size exceeds hard limit" in told.message
+            # Before the settings are acknowledged grpc's core may be first, by its soft limit.
+            assert re.match(r"received metadata size exceeds (hard|soft) limit", told.message), told
 
 
 @pytest.mark.parametrize("transport", ["grpcio", "native"])

@@ -136,6 +136,18 @@ async def test_headers_beyond_the_bound_end_the_call_not_the_connection() -> Non
         await running.inference.ListModels(listed, metadata=fits, timeout=5)
 
 
+async def test_on_native_such_headers_end_as_http_431_and_the_connection_lives() -> None:
+    """docs/security.md says so: gRPC has no code of its own for it and shows UNKNOWN."""
+    async with running_gateway(transport="native") as running:
+        flood = [(f"x-{number}", "v" * 1000) for number in range(40)]
+        listed = inference_pb2.ListModelsRequest()
+        with pytest.raises(grpc.aio.AioRpcError) as caught:
+            await running.inference.ListModels(listed, metadata=flood, timeout=5)
+        assert caught.value.code() is grpc.StatusCode.UNKNOWN
+        assert "431" in str(caught.value.details())
+        await running.inference.ListModels(listed, timeout=5)
+
+
 class TestStreamsOfOneAddress:
     async def test_are_bounded_over_all_its_connections(self) -> None:
         async with running_gateway(limits={"max_streams_per_peer": 3}) as running:

@@ -247,3 +247,36 @@ async def secure_channel(
     )
     async with grpc.aio.secure_channel(address, credentials) as channel:
         yield channel
+
+
+async def test_plaintext_to_a_port_with_tls_names_the_options(authority: Authority) -> None:
+    async with secure_fleet(authority) as running:
+        async with Client(running.addresses["data"]) as client:
+            with pytest.raises(GatewayUnreachable, match="--tls-ca"):
+                await client.infer(text_request(), timeout_s=5)
+
+
+async def test_tls_without_a_certificate_that_is_asked_for_names_the_options(
+    authority: Authority,
+) -> None:
+    async with secure_fleet(authority, client_certs=["control"]) as running:
+        async with ControlClient(running.addresses["control"], tls=trust(authority)) as control:
+            with pytest.raises(GatewayUnreachable, match="--tls-cert"):
+                await control.state()
+
+
+async def test_a_certificate_of_another_authority_names_the_options(
+    authority: Authority, tmp_path: Path
+) -> None:
+    stranger = Authority(tmp_path / "other", "another authority")
+    async with secure_fleet(authority) as running:
+        async with Client(running.addresses["data"], tls=trust(stranger)) as client:
+            with pytest.raises(GatewayUnreachable, match="--tls-ca"):
+                await client.infer(text_request(), timeout_s=5)
+
+
+async def test_tls_to_a_plaintext_port_names_the_options(authority: Authority) -> None:
+    async with running_gateway() as running:
+        async with Client(running.addresses["data"], tls=trust(authority)) as client:
+            with pytest.raises(GatewayUnreachable, match="--tls-ca"):
+                await client.infer(text_request(), timeout_s=5)

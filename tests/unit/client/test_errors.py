@@ -61,3 +61,18 @@ def test_an_unknown_reason_is_kept() -> None:
     plain = from_call(call_error(StatusCode.UNIMPLEMENTED, "no such method"), "x")
     assert isinstance(plain, UnexpectedStatus)
     assert (plain.reason, plain.message) == ("UNIMPLEMENTED", "no such method")
+
+
+@pytest.mark.parametrize(
+    ("said", "hinted"),
+    [
+        ("failed to connect to all addresses; last error: UNAVAILABLE: Socket closed", True),
+        ("Ssl handshake failed: SSL_ERROR_SSL: WRONG_VERSION_NUMBER", True),
+        ("ipv4:127.0.0.1:7: Failed to connect to remote host: connect: Connection refused", False),
+        ("DNS resolution failed for nowhere.example:7", False),
+    ],
+)
+def test_what_tls_may_have_caused_names_its_options(said: str, hinted: bool) -> None:
+    error = from_call(call_error(StatusCode.UNAVAILABLE, said), "127.0.0.1:7")
+    assert ("--tls-ca" in str(error)) is hinted
+    assert ("--tls-cert" in str(error)) is hinted

@@ -38,7 +38,6 @@ impl ValuePolicy {
             && !is_idle
             && !self.is_doubtful(now_ns)
             && self.shedder.refuses(&prospect, outlook.speed)
-            && self.is_predictable(terms.quantum_ns)
             && !self.floor_serves(item, prospect.room_ns);
         let is_canary = is_refused && self.shedder.spares(&prospect);
         // Whom the scheduler admits against this verdict says nothing of the line: others left.
@@ -63,15 +62,9 @@ impl ValuePolicy {
             cost: self.fleet.cost,
             quantum_ns: self.quantum_for(self.fleet.speeds[0]),
             max_requests: self.max_requests(),
+            mean_units: self.mix.mean_units(),
             tau_ns,
         }
-    }
-
-    /// True if a usual request is small beside a batch. Otherwise one more or less decides whether
-    /// the device idles, and early answers cost more than they may before that is known.
-    fn is_predictable(&self, quantum_ns: f64) -> bool {
-        let run_ns = self.fleet.cost.slope_ns * self.mix.mean_units();
-        2.0 * run_ns <= quantum_ns - self.fleet.cost.intercept_ns
     }
 
     /// True if the floor for the largest will have time for it, whatever its key.

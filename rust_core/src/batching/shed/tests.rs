@@ -10,6 +10,7 @@ fn terms() -> Terms {
         cost: BatchCost { intercept_ns: 18.0 * MS, slope_ns: 0.022 * MS, margin: 1.0, spread: 0.0 },
         quantum_ns: 58.0 * MS,
         max_requests: 32.0,
+        mean_units: 180.0,
         tau_ns: 666.0 * MS,
     }
 }
@@ -100,4 +101,41 @@ fn the_same_seed_spares_the_same() {
     let mut near = first.prospect(&standing(60.0, (0.0, 0.0)), &outlook(20.0), &terms());
     near.judged.excess = first.line.at(near.judged.place) + 0.1;
     assert!((0..1_000).all(|_| first.spares(&near) == second.spares(&near)));
+}
+
+/// 3 ms + 0.3 ms a unit: a request of 180 units takes 57 ms, about a quantum.
+fn long_ones() -> Terms {
+    let cost = BatchCost { intercept_ns: 3.0 * MS, slope_ns: 0.3 * MS, ..terms().cost };
+    Terms { cost, ..terms() }
+}
+
+#[test]
+fn who_has_a_batch_alone_is_judged_by_when_it_can_start() {
+    let shedder = loaded(2.0);
+    let refuses = |units, slack_ms, ahead| {
+        let standing = Standing { units, ..standing(slack_ms, ahead) };
+        let prospect = shedder.prospect(&standing, &outlook(20.0), &long_ones());
+        shedder.refuses(&prospect, 1.0)
+    };
+    // Next, after 20 ms: 1,000 units take 303 ms, five usual batches.
+    assert!(!refuses(1_000, 325.0, (0.0, 0.0)));
+    assert!(refuses(1_000, 320.0, (0.0, 0.0)));
+    // Three of 300 units before it take 279 ms, and 10 units 6: 305 ms.
+    assert!(!refuses(10, 310.0, (3.0, 900.0)));
+    assert!(refuses(10, 300.0, (3.0, 900.0)));
+}
+
+#[test]
+fn the_load_is_doubted_less_where_few_long_requests_come() {
+    let mut shedder = Shedder::new(1);
+    for at in 0..26 {
+        shedder.arrive(at * 1_000_000, 1.2 * MS, 666.0 * MS);
+    }
+    // 25 arrivals: 1.2 less a half of it, or less a tenth.
+    let refuses = |terms| {
+        let prospect = shedder.prospect(&standing(20.0, (0.0, 0.0)), &outlook(20.0), &terms);
+        shedder.refuses(&prospect, 1.0)
+    };
+    assert!(!refuses(terms()));
+    assert!(refuses(long_ones()));
 }
