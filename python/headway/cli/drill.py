@@ -17,7 +17,7 @@ EPILOG = """
 [dim]# What there is[/dim]
 headway drill --list
 
-[dim]# All of them, some ten minutes[/dim]
+[dim]# All of them, some five minutes[/dim]
 headway drill
 
 [dim]# One, twenty times in a row, with a report for a program[/dim]
