@@ -43,6 +43,7 @@ def measure(folder: Path, pipelined: bool, options: argparse.Namespace) -> tuple
         # Read twice while the load goes on: before it and after it nobody asks for anything.
         seconds = SETTLE_S + options.seconds + SETTLE_S
         load_run = thread.submit(fleet.load, f"--seconds={seconds}", *load)
+        # Measures over a stretch of real time, with real processes.
         time.sleep(SETTLE_S + START_S)
         before = totals(fleet)
         time.sleep(options.seconds)

@@ -160,6 +160,6 @@ def test_of_a_store_from_before_there_was_a_range(weight: float, num_gateways: i
 
 @given(st.sampled_from((1e-6, 1000.0)) | st.floats(1e-6, 1000.0))
 def test_every_weight_of_the_range_is_taken(weight: float) -> None:
-    settings = GatewaySettings(insecure_no_auth=True, tenants={"acme": {"weight": weight}})  # type: ignore[dict-item]
+    settings = GatewaySettings(insecure_no_auth=True, tenants={"acme": {"weight": weight}})  # type: ignore[dict-item]  # read from TOML
     live(settings, 1)
     assert tenant_record(control_pb2.Tenant(tenant="acme", weight=weight)).weight == weight

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import grpc
+import pytest
 from google.rpc import error_details_pb2, status_pb2
 from grpc_health.v1 import health_pb2, health_pb2_grpc
 from grpc_status import rpc_status
@@ -212,3 +213,10 @@ def read_status(
         code, info.reason, message, fields[0] if fields else "", dict(info.metadata), retry_ns,
         pushback,
     )  # fmt: skip
+
+
+async def refused(running: RunningGateway, request: Any, **options: Any) -> Any:
+    """How a gateway refuses an Infer, as `refusal` reads it."""
+    with pytest.raises(grpc.aio.AioRpcError) as caught:
+        await running.inference.Infer(request, **{"timeout": 10, **options})
+    return refusal(caught.value)

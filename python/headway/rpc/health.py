@@ -11,7 +11,7 @@ NOT_SERVING = health_pb2.HealthCheckResponse.NOT_SERVING
 _UNKNOWN = health_pb2.HealthCheckResponse.SERVICE_UNKNOWN
 
 
-class HealthServicer(health_pb2_grpc.HealthServicer):  # type: ignore[misc]
+class HealthServicer(health_pb2_grpc.HealthServicer):  # type: ignore[misc]  # no types
     """Statuses by service. grpcio's own writes to a watcher under the lock that a change needs."""
 
     def __init__(self) -> None:

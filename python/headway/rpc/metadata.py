@@ -15,7 +15,7 @@ from grpc import aio
 _HEADER_OVERHEAD = 32
 
 
-class BoundedMetadata(aio.ServerInterceptor):  # type: ignore[misc]
+class BoundedMetadata(aio.ServerInterceptor):  # type: ignore[misc]  # grpcio has no types
     """Ends calls with more metadata than is allowed, with RESOURCE_EXHAUSTED."""
 
     def __init__(self, max_bytes: int) -> None:

@@ -119,7 +119,7 @@ class Call:
                 loop.call_at(at_s, node.call, end)
 
     def _finish(self, outcome: Any) -> None:
-        raise NotImplementedError
+        raise NotImplementedError("each kind of call ends in its own way")
 
     def _settle(self) -> None:
         self.network.end(self)
