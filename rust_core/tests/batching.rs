@@ -176,8 +176,10 @@ proptest! {
                 rows: 1,
                 weight: 1.0,
                 relative_key: 0.0,
+                since_ns: now_ns - 100 * MS,
+                tau_ns: 1e9,
             };
-            bank.feed(arrival, &fleet, 1e15, |_, _| false);
+            bank.feed(arrival, &fleet, 1e15, |_, _, _| false);
             for shadow in &mut alone {
                 shadow.feed(arrival, &fleet);
             }

@@ -1,11 +1,17 @@
 //! How much work is offered, as a share of what the fleet can do.
 
-/// Arrivals that are remembered.
-const MEMORY: f64 = 4000.0;
+/// Arrivals that are remembered: by the first to notice a change, by the second not to take a
+/// pause between bursts for one.
+const MEMORIES: [f64; 2] = [4000.0, 20_000.0];
 
 /// Offered work and the time it came in.
 #[derive(Clone, Debug, Default)]
 pub struct OfferedLoad {
+    windows: [Window; 2],
+}
+
+#[derive(Clone, Debug, Default)]
+struct Window {
     work_ns: f64,
     time_ns: f64,
     arrivals: f64,
@@ -15,7 +21,29 @@ pub struct OfferedLoad {
 impl OfferedLoad {
     /// Counts an arrival that takes `least_ns` of device time in a full batch.
     pub fn arrive(&mut self, now_ns: i64, least_ns: f64) {
-        let keep = 1.0 - 1.0 / MEMORY;
+        for (window, memory) in self.windows.iter_mut().zip(MEMORIES) {
+            window.arrive(now_ns, least_ns, memory);
+        }
+    }
+
+    /// Offered work of late as a share of what replicas of this total speed can do.
+    #[must_use]
+    pub fn share(&self, speed: f64) -> f64 {
+        self.windows[0].share(speed)
+    }
+
+    /// The least that the share can be taken to be, of late or for longer, from as few arrivals as
+    /// there were: the doubt about the mean of n arrivals is `errors / sqrt(n)`.
+    #[must_use]
+    pub fn sure_share(&self, speed: f64, errors: f64) -> f64 {
+        let [recent, lasting] = &self.windows;
+        recent.sure_share(speed, errors).max(lasting.sure_share(speed, errors))
+    }
+}
+
+impl Window {
+    fn arrive(&mut self, now_ns: i64, least_ns: f64, memory: f64) {
+        let keep = 1.0 - 1.0 / memory;
         if let Some(last_ns) = self.last_at_ns {
             self.work_ns = self.work_ns * keep + least_ns;
             self.time_ns = self.time_ns * keep + (now_ns - last_ns) as f64;
@@ -24,9 +52,7 @@ impl OfferedLoad {
         self.last_at_ns = Some(now_ns);
     }
 
-    /// Offered work as a share of what replicas of this total speed can do.
-    #[must_use]
-    pub fn share(&self, speed: f64) -> f64 {
+    fn share(&self, speed: f64) -> f64 {
         if self.time_ns > 0.0 {
             self.work_ns / (self.time_ns * speed)
         } else {
@@ -34,10 +60,7 @@ impl OfferedLoad {
         }
     }
 
-    /// The least that the share can be taken to be, from as few arrivals as there were: the doubt
-    /// about the mean of n arrivals is `errors / sqrt(n)`.
-    #[must_use]
-    pub fn sure_share(&self, speed: f64, errors: f64) -> f64 {
+    fn sure_share(&self, speed: f64, errors: f64) -> f64 {
         self.share(speed) * (1.0 - errors / self.arrivals.max(errors * errors).sqrt())
     }
 }

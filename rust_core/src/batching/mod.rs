@@ -1,13 +1,13 @@
 //! What goes into the next batch of one model version, and what is refused.
 
 pub mod alone;
+pub mod bars;
 pub mod cost;
 pub mod floor;
 pub mod forecast;
 pub mod gather;
 pub mod index;
 pub mod key;
-pub mod line;
 pub mod load;
 pub mod mix;
 pub mod policy;
@@ -18,3 +18,5 @@ pub mod select;
 pub mod settings;
 pub mod shadow;
 pub mod shed;
+pub mod strictness;
+pub mod waiting;

@@ -5,7 +5,6 @@ use super::floor::Floor;
 use super::gather::MAX_CANDIDATES;
 use super::index::Order;
 use super::key::{AgeClock, KeyShape};
-use super::line::Judged;
 use super::mix::ArrivalMix;
 use super::price::{offered_per_s, Earnings, Price};
 use super::quantum::QuantumLearner;
@@ -34,8 +33,6 @@ const LARGE_QUANTILE: f64 = 0.9;
 /// Share of device time that a class has while higher ones fill the batches: what keeps a steady
 /// stream of them from starving it, at a price that they hardly feel.
 const LOW_CLASS_SHARE: f64 = 0.02;
-/// Tells the draws of canaries from those of the shadow devices' noise.
-const CANARY_SEED: u64 = 0x5EED_CA4A;
 /// Weight of the newest quantile in the margin that deadlines are judged with.
 const MARGIN_STEP: f64 = 0.05;
 
@@ -69,12 +66,10 @@ pub struct ValuePolicy {
     observed_at_ns: i64,
     candidates: Vec<Candidate>,
     taken: Vec<usize>,
-    /// Number of the last arrival that was judged, and its prospects.
-    judged: Option<(u64, Judged)>,
 }
 
 impl ValuePolicy {
-    /// An empty queue; `seed` drives the noise of the shadow devices and the choice of canaries.
+    /// An empty queue; `seed` drives the noise of the shadow devices.
     #[must_use]
     pub fn new(settings: PolicySettings, seed: u64) -> Self {
         let unknown = Affine { fixed_ns: 0.0, unit_ns: 0.0 };
@@ -91,7 +86,7 @@ impl ValuePolicy {
             floor_bulk: Floor::new(settings.bulk_share),
             floors_low: [Floor::new(LOW_CLASS_SHARE); NUM_LOW],
             learner: QuantumLearner::new(seed),
-            shedder: Shedder::new(seed ^ CANARY_SEED),
+            shedder: Shedder::default(),
             earnings: Earnings::default(),
             fleet: ShadowFleet {
                 cost: BatchCost::new(&unknown, &unknown),
@@ -105,7 +100,6 @@ impl ValuePolicy {
             observed_at_ns: 0,
             candidates: Vec::new(),
             taken: Vec::new(),
-            judged: None,
         }
     }
 
@@ -191,7 +185,10 @@ impl ValuePolicy {
         );
         match self.shape {
             Some(shape) if !shape.differs(&wanted) => shape,
-            _ => {
+            last => {
+                let shift = last
+                    .map(|last| move |units| wanted.density(1.0, units) - last.density(1.0, units));
+                self.learner.reshape(shift);
                 self.shape = Some(wanted);
                 self.epoch = self.epoch.wrapping_add(1);
                 self.to_rekey = self.queue.capacity() as u32;
@@ -286,7 +283,6 @@ impl BatchPolicy for ValuePolicy {
             last_start_ns: self.last_start(item),
             epoch: self.epoch,
             is_large: item.units as f64 >= self.large_units,
-            judged: self.judged.filter(|last| last.0 == item.order).map(|last| last.1),
             low: None,
         });
         self.rekey_some(now_ns, &shape, &clock);
@@ -305,7 +301,9 @@ impl BatchPolicy for ValuePolicy {
                 break;
             } else {
                 self.queue.remove_slot(queued.slot);
-                self.shedder.ended(queued.judged, false);
+                if queued.item.lane == Lane::Interactive {
+                    self.shedder.lose(self.fleet.speeds.iter().sum());
+                }
                 out.push(queued.slot);
             }
         }

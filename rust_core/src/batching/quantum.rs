@@ -2,6 +2,7 @@
 
 use std::collections::VecDeque;
 
+use super::bars::{Bars, RecentArrivals};
 use super::mix::ArrivalMix;
 use super::shadow::{Arrival, Quanta, ShadowBank, ShadowFleet, SHADOWS};
 use super::shed::Standing;
@@ -24,8 +25,8 @@ const KEEP_AFTER_SHIFT: f64 = 0.05;
 const NEIGHBOURS: [f64; 4] = [0.9, 1.0, 1.07, 1.2];
 /// What a batch may be cut to, where that pays: see `select::Terms::least_ratio`.
 const CUT_RATIO: f64 = 0.8;
-/// Arrivals kept back for the next batch, and when an arrival starts to pay for old ones.
-const MAX_PENDING: usize = 64;
+/// Arrivals kept back for the next batch, unless there are more: what shadows know must not be old.
+const MAX_PENDING: usize = 8;
 const LEFT: f64 = 2.0;
 /// A shadow that has the incumbent's quanta.
 const INCUMBENT: usize = 10;
@@ -37,6 +38,7 @@ const SAME_PLACE: f64 = 0.02;
 pub struct QuantumLearner {
     bank: ShadowBank,
     pending: VecDeque<Arrival>,
+    recent: RecentArrivals,
     chosen: Quanta,
     safe: bool,
     started_at_ns: Option<i64>,
@@ -50,6 +52,7 @@ impl QuantumLearner {
         Self {
             bank: ShadowBank::new(seed),
             pending: VecDeque::with_capacity(MAX_PENDING),
+            recent: RecentArrivals::default(),
             chosen: Quanta::default(),
             safe: true,
             started_at_ns: None,
@@ -61,6 +64,23 @@ impl QuantumLearner {
     #[must_use]
     pub fn quanta(&self) -> Quanta {
         self.chosen
+    }
+
+    /// Bars of the shadow that refuses nothing.
+    #[must_use]
+    pub fn bars(&self) -> &Bars {
+        self.bank.bars()
+    }
+
+    /// Notes that keys have got another shape; see `ShadowBank::reshape`.
+    pub fn reshape(&mut self, shift: Option<impl Fn(u64) -> f64>) {
+        self.bank.reshape(shift);
+    }
+
+    /// When the sixteenth arrival before the next one came.
+    #[must_use]
+    pub fn since_ns(&self) -> i64 {
+        self.recent.since_ns()
     }
 
     /// What the shadows score now, for those who ask why.
@@ -75,9 +95,10 @@ impl QuantumLearner {
         &mut self,
         arrival: Arrival,
         fleet: &ShadowFleet,
-        refuse: impl Fn(&Standing, &Outlook) -> bool,
+        refuse: impl Fn(&Standing, &Outlook, &Bars) -> bool,
     ) {
         self.started_at_ns.get_or_insert(arrival.at_ns);
+        self.recent.arrive(arrival.at_ns);
         self.pending.push_back(arrival);
         if self.pending.len() >= MAX_PENDING {
             for _ in 0..2 {
@@ -89,7 +110,7 @@ impl QuantumLearner {
     fn feed_one(
         &mut self,
         fleet: &ShadowFleet,
-        refuse: impl Fn(&Standing, &Outlook) -> bool,
+        refuse: impl Fn(&Standing, &Outlook, &Bars) -> bool,
     ) -> bool {
         let Some(arrival) = self.pending.pop_front() else { return false };
         self.bank.feed(arrival, fleet, MEMORY, refuse);
@@ -110,7 +131,7 @@ impl QuantumLearner {
         now_ns: i64,
         mix: &ArrivalMix,
         fleet: &ShadowFleet,
-        refuse: impl Fn(&Standing, &Outlook) -> bool,
+        refuse: impl Fn(&Standing, &Outlook, &Bars) -> bool,
     ) -> Option<(f64, f64, f64)> {
         while self.feed_one(fleet, &refuse) {}
         if now_ns < self.choose_at_ns || mix.seen() == 0 {

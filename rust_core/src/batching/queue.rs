@@ -4,7 +4,6 @@ use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
 use super::index::{Entry, KeyIndex, Load, Order};
-use super::line::Judged;
 use crate::batch::{Item, Lane, Priority};
 
 const NONE: u32 = u32::MAX;
@@ -35,8 +34,6 @@ pub struct Queued {
     pub relative_key: f64,
     /// Last instant at which the fastest replica could start it alone.
     pub last_start_ns: i64,
-    /// Its prospects when it came; None if it was not judged.
-    pub judged: Option<Judged>,
     /// Which shape its key was made with.
     pub epoch: u32,
     /// Among the largest tenth.

@@ -1,13 +1,14 @@
 //! Shadow schedulers: the same batch rule with other quanta, on virtual devices.
 //!
-//! All shadows share one sorted list of recent arrivals; a bit for each shadow says whether the
-//! request still waits there. A request is thus inserted once, and a shadow's batch reads the top
-//! of the list.
+//! All shadows share one sorted list of recent arrivals; see `waiting`. The one that runs with the
+//! quanta in force and refuses nothing also says how high its bars were; see `bars`.
 
+use super::bars::{log_gap, Bar, Bars, OPEN_BAR};
 use super::cost::BatchCost;
 use super::index::Order;
 use super::select::{choose, Candidate, Terms, MAX_SKIPS};
 use super::shed::Standing;
+use super::waiting::WaitingList;
 use crate::batch::{Limits, Outlook};
 use crate::rng::Rng;
 
@@ -19,8 +20,6 @@ const SHEDDING: usize = SHADOWS + 1;
 const ALL_SHADOWS: usize = SHADOWS + 2;
 /// Devices that a shadow fleet has at most; larger fleets are fed a share of the arrivals.
 pub const MAX_DEVICES: usize = 8;
-/// Requests remembered; beyond it the lowest key is forgotten.
-const MAX_WAITING: usize = 512;
 /// Most requests that a shadow's batch considers.
 const MAX_CANDIDATES: usize = 256;
 const SWEEP_EVERY: u32 = 64;
@@ -46,12 +45,10 @@ pub struct Arrival {
     pub weight: f64,
     /// Its key relative to an average one.
     pub relative_key: f64,
-}
-
-#[derive(Clone, Copy, Debug)]
-struct Waiting {
-    arrival: Arrival,
-    shadows: u32,
+    /// When the sixteenth before it came: how fast they come.
+    pub since_ns: i64,
+    /// Mean relative deadline when it came.
+    pub tau_ns: f64,
 }
 
 /// Quanta of one shadow: for the fast replicas and for the slow ones.
@@ -95,7 +92,7 @@ pub struct ShadowFleet {
 /// The shadows and what waits in them.
 #[derive(Clone, Debug)]
 pub struct ShadowBank {
-    waiting: Vec<Waiting>,
+    waiting: WaitingList,
     shadows: [Shadow; ALL_SHADOWS],
     noise: Rng,
     /// Weight that an on-time answer adds now; grows instead of old scores shrinking.
@@ -103,6 +100,10 @@ pub struct ShadowBank {
     until_sweep: u32,
     fed: f64,
     served: [f64; 2],
+    bars: Bars,
+    /// Of the last arrival.
+    tau_ns: f64,
+    since_ns: i64,
     candidates: Vec<Candidate>,
     taken: Vec<usize>,
 }
@@ -112,13 +113,16 @@ impl ShadowBank {
     #[must_use]
     pub fn new(seed: u64) -> Self {
         Self {
-            waiting: Vec::new(),
+            waiting: WaitingList::default(),
             shadows: std::array::from_fn(|_| Shadow::default()),
             noise: Rng::new(seed),
             unit: 1.0,
             until_sweep: SWEEP_EVERY,
             fed: 0.0,
             served: [0.0; 2],
+            bars: Bars::default(),
+            tau_ns: 1e9,
+            since_ns: 0,
             candidates: Vec::new(),
             taken: Vec::new(),
         }
@@ -143,6 +147,21 @@ impl ShadowBank {
         std::array::from_fn(|at| self.shadows[at].score / self.unit)
     }
 
+    /// Bars of the shadow that refuses nothing.
+    #[must_use]
+    pub fn bars(&self) -> &Bars {
+        &self.bars
+    }
+
+    /// Moves the bars where keys have got another shape; see `Bars::reshape`. None: none of them
+    /// says anything of the new one.
+    pub fn reshape(&mut self, shift: Option<impl Fn(u64) -> f64>) {
+        match shift {
+            Some(shift) => self.bars.reshape(shift),
+            None => self.bars.clear(),
+        }
+    }
+
     /// Quanta of each shadow.
     #[must_use]
     pub fn quanta(&self) -> [Quanta; SHADOWS] {
@@ -160,6 +179,7 @@ impl ShadowBank {
         for shadow in &mut self.shadows {
             shadow.score *= share;
         }
+        self.bars.clear();
     }
 
     /// Feeds an arrival to every shadow. Amortised O(shadows), bounded by the list's size.
@@ -171,9 +191,10 @@ impl ShadowBank {
         arrival: Arrival,
         fleet: &ShadowFleet,
         memory: f64,
-        refuse: impl Fn(&Standing, &Outlook) -> bool,
+        refuse: impl Fn(&Standing, &Outlook, &Bars) -> bool,
     ) {
         self.fed += 1.0;
+        self.tau_ns = arrival.tau_ns;
         self.unit *= 1.0 + 1.0 / memory;
         if self.unit > 1e100 {
             for shadow in &mut self.shadows {
@@ -184,6 +205,7 @@ impl ShadowBank {
         for at in 0..ALL_SHADOWS {
             self.run(at, arrival.at_ns, fleet);
         }
+        self.since_ns = arrival.since_ns;
         self.admit(arrival, fleet, refuse);
         for at in 0..ALL_SHADOWS {
             self.start_idle(at, arrival.at_ns, fleet);
@@ -194,62 +216,49 @@ impl ShadowBank {
         &mut self,
         arrival: Arrival,
         fleet: &ShadowFleet,
-        refuse: impl Fn(&Standing, &Outlook) -> bool,
+        refuse: impl Fn(&Standing, &Outlook, &Bars) -> bool,
     ) {
         self.until_sweep -= 1;
         if self.until_sweep == 0 {
             self.until_sweep = SWEEP_EVERY;
             let cost = fleet.cost.at_speed(fleet.speeds[0]);
-            self.waiting.retain(|entry| {
-                entry.shadows != UNUSED
-                    && entry.arrival.deadline_ns as f64
-                        > arrival.at_ns as f64 + cost.of(entry.arrival.units)
+            self.waiting.sweep(UNUSED, |waiting| {
+                waiting.deadline_ns as f64 > arrival.at_ns as f64 + cost.of(waiting.units)
             });
         }
-        let at = self.waiting.partition_point(|entry| entry.arrival.order <= arrival.order);
-        if self.waiting.len() >= MAX_WAITING {
-            if at == self.waiting.len() {
-                return;
-            }
-            self.waiting.pop();
-        }
-        let refused = self.sheds(&arrival, at, fleet, refuse);
-        let shadows = if refused { ALL_BUT_SHEDDING } else { ALL };
-        self.waiting.insert(at, Waiting { arrival, shadows });
+        let rank = self.waiting.rank(arrival.order);
+        let is_refused = self.sheds(&arrival, rank, fleet, refuse);
+        self.waiting.insert(rank, arrival, if is_refused { ALL_BUT_SHEDDING } else { ALL });
     }
 
-    /// True if the shadow that sheds refuses an arrival whose place in the list is `at`.
+    /// True if the shadow that sheds refuses an arrival that has this rank in the list.
     fn sheds(
         &self,
         arrival: &Arrival,
-        at: usize,
+        rank: usize,
         fleet: &ShadowFleet,
-        refuse: impl Fn(&Standing, &Outlook) -> bool,
+        refuse: impl Fn(&Standing, &Outlook, &Bars) -> bool,
     ) -> bool {
-        let (mut requests, mut units) = (0.0, 0.0);
-        for entry in &self.waiting[..at] {
-            if entry.shadows & (1 << SHEDDING) != 0 {
-                requests += 1.0;
-                units += entry.arrival.units as f64;
-            }
-        }
+        let ahead = self.waiting.ahead(rank, 1 << SHEDDING);
         let devices = fleet.speeds.len();
         let busy_ns: f64 = self.shadows[SHEDDING].free_at_ns[..devices]
             .iter()
             .map(|free_at_ns| (free_at_ns - arrival.at_ns).max(0) as f64)
             .sum();
         let standing = Standing {
+            at_ns: arrival.at_ns,
+            since_ns: arrival.since_ns,
             slack_ns: (arrival.deadline_ns - arrival.at_ns) as f64,
             units: arrival.units,
             relative_key: arrival.relative_key,
-            ahead: (requests, units),
+            ahead,
         };
         let outlook = Outlook {
             free_in_ns: busy_ns / devices as f64,
             speed: fleet.speeds.iter().sum(),
             num_replicas: devices as u64,
         };
-        (requests > 0.0 || busy_ns > 0.0) && refuse(&standing, &outlook)
+        (ahead.0 > 0.0 || busy_ns > 0.0) && refuse(&standing, &outlook, &self.bars)
     }
 
     /// Lets a shadow's devices work on what waits until `now_ns`.
@@ -285,27 +294,35 @@ impl ShadowBank {
     /// Runs one batch; false if nothing can be served in time.
     fn start(&mut self, at: usize, device: usize, now_ns: i64, fleet: &ShadowFleet) -> bool {
         let cost = fleet.cost.at_speed(fleet.speeds[device]);
-        self.gather(at, now_ns, &cost, &fleet.limits);
-        let shadow = &mut self.shadows[at];
-        let quantum_ns =
-            if device < fleet.num_fast { shadow.quanta.fast_ns } else { shadow.quanta.slow_ns };
-        let least_ratio = shadow.quanta.least_ratio;
+        let is_cut = self.gather(at, now_ns, &cost, &fleet.limits);
+        let is_fast = device < fleet.num_fast;
+        let quanta = self.shadows[at].quanta;
+        let quantum_ns = if is_fast { quanta.fast_ns } else { quanta.slow_ns };
+        let least_ratio = quanta.least_ratio;
         let terms = Terms { cost: &cost, quantum_ns, least_ratio, limits: fleet.limits };
         let Some(choice) = choose(&self.candidates, &terms, &mut self.taken) else {
             return false;
         };
+        if at == OPEN && is_fast {
+            let need_ns = choice.predicted_ns * cost.margin * least_ratio;
+            let bar = self.bar(now_ns, need_ns, is_cut);
+            let log_gap = log_gap(now_ns, self.since_ns);
+            self.bars.record(now_ns, &bar, log_gap, self.tau_ns, fleet.num_fast);
+        }
         let wobble = 1.0 + cost.spread * 12f64.sqrt() * (self.noise.uniform() - 0.5);
         let took_ns = choice.predicted_ns * wobble.max(0.1);
+        let shadow = &mut self.shadows[at];
         for taken in &self.taken {
             let candidate = self.candidates[*taken];
-            let entry = &mut self.waiting[candidate.handle as usize];
-            entry.shadows &= !(1 << at);
+            let rank = candidate.handle as usize;
+            self.waiting.leave(rank, 1 << at);
             let on_time = candidate.slack_ns >= took_ns;
+            let weight = self.waiting.at(rank).weight;
             if on_time && at >= OPEN {
-                self.served[at - OPEN] += entry.arrival.weight;
+                self.served[at - OPEN] += weight;
             }
             if on_time {
-                shadow.score += self.unit * entry.arrival.weight;
+                shadow.score += self.unit * weight;
             }
         }
         #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)]
@@ -314,19 +331,52 @@ impl ShadowBank {
         true
     }
 
-    /// Collects the best that wait in a shadow.
-    fn gather(&mut self, at: usize, now_ns: i64, cost: &BatchCost, limits: &Limits) {
-        let bit = 1u32 << at;
+    /// The bar of the batch just chosen: the key that best tells its members from those who could
+    /// have waited for it too, with the fewest units on the wrong side. `is_cut` says that there
+    /// were more candidates than were looked at.
+    fn bar(&self, now_ns: i64, need_ns: f64, is_cut: bool) -> Bar {
+        let total: u64 = self.taken.iter().map(|at| self.candidates[*at].units).sum();
+        let mut next_taken = self.taken.iter().copied().peekable();
+        let (mut wrong, mut fewest, mut last_above, mut is_open) = (total, total, None, true);
+        for (at, candidate) in self.candidates.iter().enumerate() {
+            if next_taken.next_if_eq(&at).is_some() {
+                wrong -= candidate.units;
+            } else if candidate.slack_ns >= need_ns {
+                // One large misfit says little of where the bar is.
+                wrong += candidate.units.min(total / 4);
+                is_open = false;
+            }
+            if wrong < fewest {
+                (fewest, last_above) = (wrong, Some(at));
+            }
+        }
+        let last = self.candidates.len() - 1;
+        match last_above {
+            _ if is_open && !is_cut => OPEN_BAR,
+            _ if is_open => self.bar_between(last, last, now_ns),
+            None => self.bar_between(0, 0, now_ns),
+            Some(at) => self.bar_between(at, (at + 1).min(last), now_ns),
+        }
+    }
+
+    fn bar_between(&self, above: usize, below: usize, now_ns: i64) -> Bar {
+        let [above, below] = [above, below].map(|candidate| {
+            let arrival = self.waiting.at(self.candidates[candidate].handle as usize);
+            let aged = (now_ns - arrival.at_ns) as f64 / self.tau_ns;
+            Bar { relative_key: arrival.relative_key + aged, units: arrival.units }
+        });
+        let relative_key = 0.5 * (above.relative_key + below.relative_key);
+        Bar { relative_key, units: u64::midpoint(above.units, below.units).max(1) }
+    }
+
+    /// Collects the best that wait in a shadow; true if there are more.
+    fn gather(&mut self, at: usize, now_ns: i64, cost: &BatchCost, limits: &Limits) -> bool {
         let most = usize::try_from(limits.requests)
             .unwrap_or(MAX_CANDIDATES)
             .saturating_add(2 * MAX_SKIPS)
             .min(MAX_CANDIDATES);
         self.candidates.clear();
-        for (handle, entry) in self.waiting.iter().enumerate() {
-            if entry.shadows & bit == 0 {
-                continue;
-            }
-            let arrival = &entry.arrival;
+        for (rank, arrival) in self.waiting.of_shadow(1 << at) {
             let slack_ns = arrival.deadline_ns as f64 - now_ns as f64;
             if slack_ns < cost.of(arrival.units) * cost.margin {
                 continue;
@@ -337,12 +387,13 @@ impl ShadowBank {
                 rows: arrival.rows,
                 max_companions: u64::MAX,
                 is_owed: false,
-                #[allow(clippy::cast_possible_truncation)]
-                handle: handle as u32,
+                #[allow(clippy::cast_possible_truncation)] // at most MAX_WAITING
+                handle: rank as u32,
             });
             if self.candidates.len() >= most {
-                break;
+                return true;
             }
         }
+        false
     }
 }

@@ -1,12 +1,13 @@
 //! Which arrivals will not be served, so that they are told at once.
 
 use super::alone::Start;
+use super::bars::{log_gap, Bars, Contender};
 use super::cost::BatchCost;
 use super::forecast::ArrivalForecast;
-use super::line::{Judged, Line};
 use super::load::OfferedLoad;
+use super::strictness::Strictness;
 use crate::batch::Outlook;
-use crate::rng::Rng;
+use crate::check::to_ns;
 
 /// Offered load, as a share of capacity and as far as it is sure, below which nothing is refused.
 const LEAST_LOAD: f64 = 0.95;
@@ -14,42 +15,35 @@ const LEAST_LOAD: f64 = 0.95;
 /// there are would not be told for minutes, and those refused by mistake are mostly lost anyway.
 const ERRORS: f64 = 2.5;
 const ERRORS_ALONE: f64 = 0.5;
-/// Goodput given up for early answers, as the shadows measure it over `PRICE_MEMORY` arrivals.
-const PRICE: f64 = 0.02;
-const PRICE_MEMORY: f64 = 5000.0;
-/// Arrivals under full load before the price is measured at all, while the line is being found,
-/// and then before it says anything.
-const PRICE_WARM_UP: f64 = 1500.0;
-/// Most room that arrivals are granted beyond what there is, where early answers cost too much.
-const MAX_RELIEF: f64 = 3.0;
-/// How fast the relief moves with each choice of a quantum: slowly, since what is measured lags,
-/// and faster up than down where the price is far too high.
-const RELIEF_STEP: f64 = 0.008;
-const MAX_EXCESS: f64 = 6.0;
-/// Share of the relief that is withdrawn with each choice where the price is below its bound.
-const RELIEF_FADE: f64 = 0.03;
-/// Relief from which the line learns nothing: it is not the line that decides.
-const FREE_RELIEF: f64 = 0.02;
 /// Weight of a new batch in the usual batch duration, and in the scale of work.
 const BATCH_STEP: f64 = 0.1;
 const SCALE_STEP: f64 = 0.05;
 const SCALE_BOUNDS: (f64, f64) = (0.25, 4.0);
-/// For a member whose deadline is near a batch may be cut to this share of its length. A boundary
-/// that needs it counts half.
+/// A last chance that needs a batch to be cut to this share of its length counts half.
 const CUT_RATIO: f64 = 0.8;
 const CUT_CHANCE: f64 = 0.5;
 /// What batch boundaries add to the doubt about the work: as a share of a batch.
 const GRAIN: f64 = 0.3;
 /// The same where a batch holds about one request: what those ahead take is known.
 const GRAIN_ALONE: f64 = 0.1;
-/// Excess of those without any room.
-const HOPELESS: f64 = 50.0;
-/// One in so many would-be refusals is served like any other.
-const CANARY_EVERY: u64 = 128;
+/// Moments like the present one that the estimate by work counts for.
+const PRIOR: f64 = 1.0;
+/// Share of the next batch that can be counted on, and how sure of it one is.
+const NEXT_SHARE: f64 = 0.7;
+const NEXT_GRAIN: f64 = 0.6;
+/// Requests from this share of a batch on are judged by work alone: their key may be above the bar
+/// without their fitting into what is left.
+const LARGE_SHARE: f64 = 0.5;
+/// A normal score is about the logarithm of the odds over this.
+const LOGISTIC: f64 = 1.702;
 
 /// What is known of an arrival when it is judged.
 #[derive(Clone, Copy, Debug)]
 pub struct Standing {
+    /// When it came.
+    pub at_ns: i64,
+    /// When the sixteenth before it came.
+    pub since_ns: i64,
     /// Time to its deadline.
     pub slack_ns: f64,
     /// Its work.
@@ -63,10 +57,8 @@ pub struct Standing {
 /// An arrival's prospects.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Prospect {
-    /// Where it stands.
-    pub judged: Judged,
-    /// Room before its last chance, in standard deviations.
-    pub ease: f64,
+    /// Chance of being served in time, in [0, 1].
+    pub chance: f64,
     /// Time in which what is ahead and coming would be done.
     pub clear_ns: f64,
     /// Device time before its last chance.
@@ -88,6 +80,8 @@ pub struct Terms {
     pub mean_units: f64,
     /// Mean relative deadline.
     pub tau_ns: f64,
+    /// Share of its length that a batch may be cut to.
+    pub least_ratio: f64,
 }
 
 impl Terms {
@@ -103,6 +97,12 @@ impl Terms {
         2.0 * self.cost.slope_ns * self.mean_units > self.quantum_ns - self.cost.intercept_ns
     }
 
+    /// How far it is too large to be judged by its key: 0 for small ones, 1 from half a batch on.
+    fn large_share(&self, units: u64) -> f64 {
+        let room_ns = (self.quantum_ns - self.cost.intercept_ns).max(1.0);
+        (self.cost.slope_ns * units as f64 / (LARGE_SHARE * room_ns)).min(1.0)
+    }
+
     /// Its share of a batch as long as the quantum.
     #[must_use]
     pub fn usual_ns(&self, units: u64) -> f64 {
@@ -111,43 +111,17 @@ impl Terms {
 }
 
 /// Judges arrivals and learns how strictly to.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub struct Shedder {
     forecast: ArrivalForecast,
     load: OfferedLoad,
-    line: Line,
-    /// Room granted beyond what there is, as a share of it.
-    relief: f64,
+    strictness: Strictness,
     batch_ns: f64,
-    /// Device time of batches over the usual times of their members.
+    /// Device time of batches over the usual times of their members; 0 before the first.
     scale: f64,
-    canaries: Rng,
-    /// Arrivals that the shadows were fed under full load.
-    warmed: f64,
-    judged: f64,
-    served_with: f64,
-    served_without: f64,
 }
 
 impl Shedder {
-    /// A shedder that has seen nothing; `seed` chooses the canaries.
-    #[must_use]
-    pub fn new(seed: u64) -> Self {
-        Self {
-            forecast: ArrivalForecast::default(),
-            load: OfferedLoad::default(),
-            line: Line::default(),
-            relief: 0.0,
-            batch_ns: 0.0,
-            scale: 1.0,
-            canaries: Rng::new(seed),
-            warmed: 0.0,
-            judged: 0.0,
-            served_with: 0.0,
-            served_without: 0.0,
-        }
-    }
-
     /// Notes how long a batch took.
     pub fn batch_took(&mut self, took_ns: f64) {
         let step = if self.batch_ns > 0.0 { BATCH_STEP } else { 1.0 };
@@ -158,7 +132,7 @@ impl Shedder {
     /// the ratio, by which the work of each is counted.
     pub fn batch_formed(&mut self, batch_ns: f64, usual_ns: f64) -> f64 {
         let ratio = (batch_ns / usual_ns.max(1.0)).clamp(SCALE_BOUNDS.0, SCALE_BOUNDS.1);
-        self.scale += SCALE_STEP * (ratio - self.scale);
+        self.scale = self.scale() + SCALE_STEP * (ratio - self.scale());
         ratio
     }
 
@@ -185,21 +159,31 @@ impl Shedder {
         self.forecast.record(relative_key, work_ns);
     }
 
-    /// Takes in what became of an arrival that was queued: it was dispatched, or is hopeless.
-    pub fn ended(&mut self, judged: Option<Judged>, is_served: bool) {
-        if let Some(judged) = judged.filter(|judged| judged.is_canary || self.relief < FREE_RELIEF)
-        {
-            self.line.learn(&judged, is_served);
+    /// Counts an arrival that was refused.
+    pub fn tell(&mut self) {
+        self.strictness.tell();
+    }
+
+    /// Counts one that was admitted and has become hopeless. Below full load that is nobody's fault.
+    pub fn lose(&mut self, speed: f64) {
+        if self.load.sure_share(speed, ERRORS) >= LEAST_LOAD {
+            self.strictness.lose();
         }
     }
 
     /// Prospects of an arrival. O(512).
     ///
-    /// Its last chance is the last batch boundary that leaves time for a usual batch. Until then
-    /// the device must get through what is ahead of it in key order, through what will come and
-    /// overtake it, and through itself.
+    /// `bars` say what became of requests with its key after moments like this one, the work ahead
+    /// and to come says what is to be expected where there were few such moments, and whether the
+    /// next batch has room whatever the bars say.
     #[must_use]
-    pub fn prospect(&self, standing: &Standing, outlook: &Outlook, terms: &Terms) -> Prospect {
+    pub fn prospect(
+        &self,
+        standing: &Standing,
+        outlook: &Outlook,
+        terms: &Terms,
+        bars: &Bars,
+    ) -> Prospect {
         if terms.is_alone() {
             return self.prospect_alone(standing, outlook, terms);
         }
@@ -208,17 +192,25 @@ impl Shedder {
         let window_ns = (free_in_ns + (chances - 1.0) * batch_ns).max(0.0);
         let (requests, units) = standing.ahead;
         let queued_ns = terms.cost.of_many(requests, units, terms.quantum_ns, terms.max_requests);
-        let known_ns = self.scale * (queued_ns + terms.usual_ns(standing.units));
-        let coming = self.forecast.overtaking(standing.relative_key, window_ns, terms.tau_ns);
-        let work_ns = known_ns + coming.work_ns;
-        let room_ns = room * batch_ns * outlook.speed;
-        let grain_ns = GRAIN * batch_ns * outlook.speed;
-        let spread_ns = (coming.variance + grain_ns * grain_ns).sqrt();
-        let excess = if room_ns > 0.0 { (work_ns - room_ns) / spread_ns } else { HOPELESS };
+        let known_ns = self.scale() * (queued_ns + terms.usual_ns(standing.units));
+        let device_ns = batch_ns * outlook.speed;
+        let score = |room_ns: f64, until_ns: f64, grain: f64| {
+            let coming = self.forecast.overtaking(standing.relative_key, until_ns, terms.tau_ns);
+            let grain_ns = grain * device_ns;
+            let spread_ns = (coming.variance + grain_ns * grain_ns).sqrt();
+            ((room_ns - known_ns - coming.work_ns) / spread_ns, coming.work_ns)
+        };
+        let room_ns = room * device_ns;
+        let (by_last, coming_ns) = score(room_ns, window_ns, GRAIN);
+        let (by_next, _) = score(NEXT_SHARE * device_ns, free_in_ns, NEXT_GRAIN);
+        let by_work = share_below(by_last);
+        let followed = bars.after(&contender(standing, batch_ns, free_in_ns, terms));
+        let by_bars = (followed.served + PRIOR * by_work) / (followed.weight + PRIOR);
+        let small = by_bars.max(share_below(by_next) * room.min(1.0));
+        let large = terms.large_share(standing.units);
         Prospect {
-            judged: judged(excess, standing, terms),
-            ease: room_ns / spread_ns,
-            clear_ns: free_in_ns + work_ns / outlook.speed,
+            chance: if room > 0.0 { small + large * (by_work.min(small) - small) } else { 0.0 },
+            clear_ns: free_in_ns + (known_ns + coming_ns) / outlook.speed,
             room_ns,
             is_alone: false,
         }
@@ -238,14 +230,11 @@ impl Shedder {
         };
         let overtaking =
             |until_ns| self.forecast.overtaking(standing.relative_key, until_ns, terms.tau_ns);
-        let excess = start.excess(overtaking).unwrap_or(HOPELESS);
         let coming = overtaking(start.last_ns.max(0.0));
-        let room_ns = (start.last_ns - free_in_ns).max(0.0) * outlook.speed;
         Prospect {
-            judged: judged(excess, standing, terms),
-            ease: room_ns / (start.spread_ns(&coming) * outlook.speed),
+            chance: start.excess(overtaking).map_or(0.0, |excess| share_below(-excess)),
             clear_ns: start.first_ns + coming.work_ns / outlook.speed,
-            room_ns,
+            room_ns: (start.last_ns - free_in_ns).max(0.0) * outlook.speed,
             is_alone: true,
         }
     }
@@ -254,53 +243,52 @@ impl Shedder {
         if self.batch_ns > 0.0 { self.batch_ns } else { terms.quantum_ns }.max(1.0)
     }
 
+    fn scale(&self) -> f64 {
+        if self.scale > 0.0 {
+            self.scale
+        } else {
+            1.0
+        }
+    }
+
     /// True if an arrival with these prospects should be refused.
     #[must_use]
     pub fn refuses(&self, prospect: &Prospect, speed: f64) -> bool {
-        let excess = prospect.judged.excess - self.relief * prospect.ease;
         let errors = if prospect.is_alone { ERRORS_ALONE } else { ERRORS };
-        let load = self.load.sure_share(speed, errors);
-        excess > self.line.at(prospect.judged.place) && load >= LEAST_LOAD
+        prospect.chance < self.strictness.least(prospect.is_alone)
+            && self.load.sure_share(speed, errors) >= LEAST_LOAD
     }
 
-    /// True if one that should be refused is served all the same, to see whether the line is right.
-    pub fn spares(&mut self, prospect: &Prospect) -> bool {
-        self.line.is_telling(&prospect.judged) && self.canaries.below(CANARY_EVERY) == 0
-    }
-
-    /// Moves the relief, by what two shadows served that differ only in refusing.
-    ///
-    /// `arrivals` is how many both were fed since the last time, `with` and `without` the weight
-    /// that each served of them. Their difference is the price paid for early answers.
+    /// Takes in what two shadows served that differ only in refusing; see `Strictness::adjust`.
     pub fn adjust(&mut self, arrivals: f64, with: f64, without: f64, speed: f64) {
-        if self.load.sure_share(speed, ERRORS) < LEAST_LOAD {
-            return;
+        if self.load.sure_share(speed, ERRORS) >= LEAST_LOAD {
+            self.strictness.adjust(arrivals, with, without);
         }
-        self.warmed += arrivals;
-        if self.warmed < PRICE_WARM_UP {
-            return;
-        }
-        let keep = (1.0 - arrivals / PRICE_MEMORY).max(0.0);
-        self.judged = self.judged * keep + arrivals;
-        self.served_with = self.served_with * keep + with;
-        self.served_without = self.served_without * keep + without;
-        if self.judged >= PRICE_WARM_UP {
-            self.charge(1.0 - self.served_with / self.served_without);
-        }
-    }
-
-    /// Grants more room where early answers cost more than they may, and takes it back where not.
-    fn charge(&mut self, paid: f64) {
-        let excess = ((paid - PRICE) / PRICE).clamp(-1.0, MAX_EXCESS);
-        let room = (1.0 + self.relief) * (RELIEF_STEP * excess).exp();
-        let fade = 1.0 + RELIEF_FADE * excess.min(0.0);
-        self.relief = ((room - 1.0) * fade).clamp(0.0, MAX_RELIEF);
     }
 }
 
-fn judged(excess: f64, standing: &Standing, terms: &Terms) -> Judged {
-    let place = (standing.slack_ns / terms.tau_ns).max(f64::MIN_POSITIVE).log2();
-    Judged { excess: excess.clamp(-HOPELESS, HOPELESS), place, is_canary: false }
+/// How an arrival competes for the batches to come.
+fn contender(standing: &Standing, batch_ns: f64, free_in_ns: f64, terms: &Terms) -> Contender {
+    let longest_ns = batch_ns.min(terms.quantum_ns);
+    let alone_ns = terms.cost.of(standing.units);
+    let wait_for = |least_ns: f64| {
+        let last_ns = standing.slack_ns - terms.cost.margin * least_ns.max(alone_ns);
+        (last_ns - free_in_ns) / terms.tau_ns
+    };
+    Contender {
+        relative_key: standing.relative_key,
+        log_gap: log_gap(standing.at_ns, standing.since_ns),
+        first_ns: standing.at_ns.saturating_add(to_ns(free_in_ns)),
+        first_in: free_in_ns / terms.tau_ns,
+        whole_for: wait_for(longest_ns),
+        cut_for: wait_for(terms.least_ratio * longest_ns),
+        step_ns: batch_ns,
+    }
+}
+
+/// Share of a normal distribution below a score, to within 0.01.
+fn share_below(score: f64) -> f64 {
+    1.0 / (1.0 + (-LOGISTIC * score).exp())
 }
 
 /// Time until a replica is free. Of several, a slow one in a long batch says nothing about when the

@@ -27,7 +27,6 @@ impl ValuePolicy {
         let scale = self.shedder.batch_formed(choice.predicted_ns * site.speed, usual_ns);
         for at in &self.taken {
             let Some(queued) = self.queue.remove(self.candidates[*at].handle) else { continue };
-            self.shedder.ended(queued.judged, true);
             if queued.item.lane == Lane::Interactive {
                 let work_ns = scale * terms.usual_ns(queued.item.units);
                 self.shedder.executed(queued.relative_key, work_ns);

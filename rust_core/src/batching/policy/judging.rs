@@ -3,7 +3,6 @@
 use super::ValuePolicy;
 use crate::batch::{Item, Lane, Outlook, Shed};
 use crate::batching::index::Order;
-use crate::batching::line::Judged;
 use crate::batching::shadow::Arrival;
 use crate::batching::shed::{self, Standing};
 
@@ -27,22 +26,23 @@ impl ValuePolicy {
         self.shedder.arrive(now_ns, terms.least_ns(item.units), shape.tau_ns());
         let ahead = self.queue.interactive.ahead_of(order);
         let standing = Standing {
+            at_ns: now_ns,
+            since_ns: self.learner.since_ns(),
             slack_ns: item.deadline_ns.saturating_sub(now_ns) as f64,
             units: item.units,
             relative_key: clock.relative(key),
             ahead: (ahead.requests as f64, ahead.units as f64),
         };
-        let prospect = self.shedder.prospect(&standing, outlook, &terms);
+        let prospect = self.shedder.prospect(&standing, outlook, &terms, self.learner.bars());
         let is_idle = self.queue.interactive.is_empty() && outlook.free_in_ns <= 0.0;
         let is_refused = self.settings.shed_early
             && !is_idle
             && !self.is_doubtful(now_ns)
             && self.shedder.refuses(&prospect, outlook.speed)
             && !self.floor_serves(item, prospect.room_ns);
-        let is_canary = is_refused && self.shedder.spares(&prospect);
-        // Whom the scheduler admits against this verdict says nothing of the line: others left.
-        self.judged = (is_canary || !is_refused)
-            .then_some((item.order, Judged { is_canary, ..prospect.judged }));
+        if is_refused {
+            self.shedder.tell();
+        }
         let arrival = Arrival {
             at_ns: now_ns,
             order,
@@ -51,10 +51,11 @@ impl ValuePolicy {
             rows: item.rows,
             weight: self.weight(item),
             relative_key: standing.relative_key,
+            since_ns: standing.since_ns,
+            tau_ns: terms.tau_ns,
         };
         self.feed_shadows(arrival, &terms);
-        (is_refused && !is_canary)
-            .then_some(Shed { clear_ns: prospect.clear_ns, room_ns: prospect.room_ns })
+        is_refused.then_some(Shed { clear_ns: prospect.clear_ns, room_ns: prospect.room_ns })
     }
 
     pub(super) fn shed_terms(&self, tau_ns: f64) -> shed::Terms {
@@ -64,6 +65,7 @@ impl ValuePolicy {
             max_requests: self.max_requests(),
             mean_units: self.mix.mean_units(),
             tau_ns,
+            least_ratio: self.quanta().least_ratio,
         }
     }
 
@@ -82,8 +84,8 @@ impl ValuePolicy {
         }
         self.shadow_credit -= 1.0;
         let shedder = &self.shedder;
-        self.learner.arrive(arrival, &self.fleet, |standing, outlook| {
-            shedder.refuses(&shedder.prospect(standing, outlook, terms), outlook.speed)
+        self.learner.arrive(arrival, &self.fleet, |standing, outlook, bars| {
+            shedder.refuses(&shedder.prospect(standing, outlook, terms, bars), outlook.speed)
         });
     }
 
@@ -91,9 +93,10 @@ impl ValuePolicy {
     pub(super) fn learn(&mut self, now_ns: i64) {
         let terms = self.shed_terms(self.mix.mean_deadline_ns());
         let shedder = &self.shedder;
-        let served = self.learner.advance(now_ns, &self.mix, &self.fleet, |standing, outlook| {
-            shedder.refuses(&shedder.prospect(standing, outlook, &terms), outlook.speed)
-        });
+        let served =
+            self.learner.advance(now_ns, &self.mix, &self.fleet, |standing, outlook, bars| {
+                shedder.refuses(&shedder.prospect(standing, outlook, &terms, bars), outlook.speed)
+            });
         if let Some((arrivals, with, without)) = served {
             let speed = self.fleet.speeds.iter().sum();
             self.shedder.adjust(arrivals, with, without, speed);

@@ -1,5 +1,6 @@
-use super::{Shedder, Standing, Terms, CANARY_EVERY};
+use super::{Shedder, Standing, Terms};
 use crate::batch::Outlook;
+use crate::batching::bars::{Bar, Bars};
 use crate::batching::cost::BatchCost;
 
 const MS: f64 = 1e6;
@@ -12,11 +13,13 @@ fn terms() -> Terms {
         max_requests: 32.0,
         mean_units: 180.0,
         tau_ns: 666.0 * MS,
+        least_ratio: 1.0,
     }
 }
 
 fn standing(slack_ms: f64, ahead: (f64, f64)) -> Standing {
-    Standing { slack_ns: slack_ms * MS, units: 100, relative_key: 0.0, ahead }
+    let (at_ns, since_ns) = (4_000_000_000, 3_984_000_000);
+    Standing { at_ns, since_ns, slack_ns: slack_ms * MS, units: 100, relative_key: 0.0, ahead }
 }
 
 fn outlook(free_in_ms: f64) -> Outlook {
@@ -25,7 +28,7 @@ fn outlook(free_in_ms: f64) -> Outlook {
 
 /// A shedder whose device took 58 ms for each batch, under `load`.
 fn loaded(load: f64) -> Shedder {
-    let mut shedder = Shedder::new(1);
+    let mut shedder = Shedder::default();
     shedder.batch_took(58.0 * MS);
     for at in 0..4_000 {
         shedder.arrive(at * 1_000_000, load * MS, 666.0 * MS);
@@ -35,9 +38,16 @@ fn loaded(load: f64) -> Shedder {
 
 #[test]
 fn room_is_that_of_the_boundaries_before_the_last_chance() {
-    let shedder = Shedder { batch_ns: 58.0 * MS, ..Shedder::new(1) };
+    let shedder = Shedder { batch_ns: 58.0 * MS, ..Shedder::default() };
     let room_ms = |slack_ms, free_in_ms| {
-        shedder.prospect(&standing(slack_ms, (0.0, 0.0)), &outlook(free_in_ms), &terms()).room_ns
+        shedder
+            .prospect(
+                &standing(slack_ms, (0.0, 0.0)),
+                &outlook(free_in_ms),
+                &terms(),
+                &Bars::default(),
+            )
+            .room_ns
             / MS
     };
     // Boundaries at 20, 78, 136: the one at 78 leaves 122 ms for a batch of 58.
@@ -51,7 +61,12 @@ fn room_is_that_of_the_boundaries_before_the_last_chance() {
 fn what_has_no_room_is_refused_and_what_has_plenty_is_not() {
     let shedder = loaded(2.0);
     let refuses = |slack_ms, ahead| {
-        let prospect = shedder.prospect(&standing(slack_ms, ahead), &outlook(20.0), &terms());
+        let prospect = shedder.prospect(
+            &standing(slack_ms, ahead),
+            &outlook(20.0),
+            &terms(),
+            &Bars::default(),
+        );
         shedder.refuses(&prospect, 1.0)
     };
     assert!(refuses(60.0, (0.0, 0.0)));
@@ -63,44 +78,63 @@ fn what_has_no_room_is_refused_and_what_has_plenty_is_not() {
 #[test]
 fn nothing_is_refused_below_full_load() {
     let shedder = loaded(0.9);
-    let prospect = shedder.prospect(&standing(60.0, (0.0, 0.0)), &outlook(20.0), &terms());
+    let prospect =
+        shedder.prospect(&standing(60.0, (0.0, 0.0)), &outlook(20.0), &terms(), &Bars::default());
     assert!(!shedder.refuses(&prospect, 1.0));
+}
+
+/// Batches every 58 ms until the arrival comes, each with this bar.
+fn barred(relative_key: f64) -> Bars {
+    let mut bars = Bars::default();
+    for at in (0..68_i64).rev() {
+        let at_ns = 4_000_000_000 - at * 58_000_000;
+        let log_gap = 16e6_f64.ln();
+        bars.record(at_ns, &Bar { relative_key, units: 100 }, log_gap, 666.0 * MS, 1);
+    }
+    bars
+}
+
+#[test]
+fn the_bars_of_the_past_decide_whatever_is_ahead() {
+    let shedder = loaded(2.0);
+    let refuses = |bar, units, ahead| {
+        let standing = Standing { units, ..standing(500.0, ahead) };
+        let prospect = shedder.prospect(&standing, &outlook(20.0), &terms(), &barred(bar));
+        shedder.refuses(&prospect, 1.0)
+    };
+    let crowd = (200.0, 40_000.0);
+    // Its last chance comes after some 400 ms, when it has aged by 0.6.
+    assert!(!refuses(0.5, 16, crowd));
+    assert!(refuses(0.8, 16, crowd));
+    // 1,000 units are more than half a batch: what is ahead counts.
+    assert!(refuses(0.5, 1_000, crowd));
+}
+
+#[test]
+fn a_next_batch_with_room_is_a_chance_whatever_the_bars_were() {
+    let shedder = loaded(2.0);
+    let refuses = |ahead| {
+        let standing = Standing { units: 16, ..standing(500.0, ahead) };
+        let prospect = shedder.prospect(&standing, &outlook(20.0), &terms(), &barred(5.0));
+        shedder.refuses(&prospect, 1.0)
+    };
+    assert!(!refuses((0.0, 0.0)));
+    assert!(refuses((10.0, 1_800.0)));
 }
 
 #[test]
 fn early_answers_that_cost_too_much_get_rarer() {
     let mut shedder = loaded(2.0);
-    // 200 ms of work ahead, and 174 ms before the last chance.
-    let prospect = shedder.prospect(&standing(200.0, (60.0, 6_000.0)), &outlook(20.0), &terms());
+    // Nothing ahead, but more units than half a batch: the work decides, by a chance of about a half.
+    let large = Standing { units: 1_000, ..standing(165.0, (35.0, 2_700.0)) };
+    let prospect = shedder.prospect(&large, &outlook(20.0), &terms(), &Bars::default());
+    assert!((0.3..0.65).contains(&prospect.chance), "{prospect:?}");
     assert!(shedder.refuses(&prospect, 1.0));
     for _ in 0..100 {
+        shedder.tell();
         shedder.adjust(200.0, 150.0, 160.0, 1.0);
     }
     assert!(!shedder.refuses(&prospect, 1.0));
-    for _ in 0..400 {
-        shedder.adjust(200.0, 160.0, 160.0, 1.0);
-    }
-    assert!(shedder.refuses(&prospect, 1.0));
-}
-
-#[test]
-fn one_in_128_is_spared_unless_hopeless() {
-    let mut shedder = loaded(2.0);
-    let prospect = shedder.prospect(&standing(60.0, (0.0, 0.0)), &outlook(20.0), &terms());
-    assert!((0..1_000).all(|_| !shedder.spares(&prospect)));
-    let mut near = prospect;
-    near.judged.excess = shedder.line.at(near.judged.place) + 0.1;
-    let spared = (0..128_000).filter(|_| shedder.spares(&near)).count();
-    // Binomial: 1,000 expected, standard deviation 31.
-    assert!((875..=1125).contains(&spared), "{spared} of 128,000, one in {CANARY_EVERY}");
-}
-
-#[test]
-fn the_same_seed_spares_the_same() {
-    let (mut first, mut second) = (loaded(2.0), loaded(2.0));
-    let mut near = first.prospect(&standing(60.0, (0.0, 0.0)), &outlook(20.0), &terms());
-    near.judged.excess = first.line.at(near.judged.place) + 0.1;
-    assert!((0..1_000).all(|_| first.spares(&near) == second.spares(&near)));
 }
 
 /// 3 ms + 0.3 ms a unit: a request of 180 units takes 57 ms, about a quantum.
@@ -114,7 +148,7 @@ fn who_has_a_batch_alone_is_judged_by_when_it_can_start() {
     let shedder = loaded(2.0);
     let refuses = |units, slack_ms, ahead| {
         let standing = Standing { units, ..standing(slack_ms, ahead) };
-        let prospect = shedder.prospect(&standing, &outlook(20.0), &long_ones());
+        let prospect = shedder.prospect(&standing, &outlook(20.0), &long_ones(), &Bars::default());
         shedder.refuses(&prospect, 1.0)
     };
     // Next, after 20 ms: 1,000 units take 303 ms, five usual batches.
@@ -127,13 +161,14 @@ fn who_has_a_batch_alone_is_judged_by_when_it_can_start() {
 
 #[test]
 fn the_load_is_doubted_less_where_few_long_requests_come() {
-    let mut shedder = Shedder::new(1);
+    let mut shedder = Shedder::default();
     for at in 0..26 {
         shedder.arrive(at * 1_000_000, 1.2 * MS, 666.0 * MS);
     }
     // 25 arrivals: 1.2 less a half of it, or less a tenth.
     let refuses = |terms| {
-        let prospect = shedder.prospect(&standing(20.0, (0.0, 0.0)), &outlook(20.0), &terms);
+        let prospect =
+            shedder.prospect(&standing(20.0, (0.0, 0.0)), &outlook(20.0), &terms, &Bars::default());
         shedder.refuses(&prospect, 1.0)
     };
     assert!(!refuses(terms()));
