@@ -26,7 +26,7 @@ const NEIGHBOURS: [f64; 4] = [0.9, 1.0, 1.07, 1.2];
 /// What a batch may be cut to, where that pays: see `select::Terms::least_ratio`.
 const CUT_RATIO: f64 = 0.8;
 /// Arrivals kept back for the next batch, unless there are more: what shadows know must not be old.
-const MAX_PENDING: usize = 8;
+const MAX_PENDING: usize = 64;
 const LEFT: f64 = 2.0;
 /// A shadow that has the incumbent's quanta.
 const INCUMBENT: usize = 10;

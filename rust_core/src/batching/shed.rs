@@ -28,9 +28,11 @@ const GRAIN: f64 = 0.3;
 const GRAIN_ALONE: f64 = 0.1;
 /// Moments like the present one that the estimate by work counts for.
 const PRIOR: f64 = 1.0;
-/// Share of the next batch that can be counted on, and how sure of it one is.
-const NEXT_SHARE: f64 = 0.7;
-const NEXT_GRAIN: f64 = 0.6;
+/// Share of the room that an arrival may fill whatever the bars say, and how coarsely that counts.
+/// Bars are those of a queue that refuses nobody; where all are alike they say nothing of a queue
+/// that does, and the room would be left empty.
+const AMPLE_SHARE: f64 = 0.75;
+const AMPLE_GRAIN: f64 = 0.6;
 /// Requests from this share of a batch on are judged by work alone: their key may be above the bar
 /// without their fitting into what is left.
 const LARGE_SHARE: f64 = 0.5;
@@ -173,9 +175,9 @@ impl Shedder {
 
     /// Prospects of an arrival. O(512).
     ///
-    /// `bars` say what became of requests with its key after moments like this one, the work ahead
-    /// and to come says what is to be expected where there were few such moments, and whether the
-    /// next batch has room whatever the bars say.
+    /// `bars` say what became of requests with its key after moments like this one. The work ahead
+    /// and to come says what is to be expected where there were few such moments, and whether there
+    /// is ample room whatever the bars say.
     #[must_use]
     pub fn prospect(
         &self,
@@ -202,11 +204,11 @@ impl Shedder {
         };
         let room_ns = room * device_ns;
         let (by_last, coming_ns) = score(room_ns, window_ns, GRAIN);
-        let (by_next, _) = score(NEXT_SHARE * device_ns, free_in_ns, NEXT_GRAIN);
         let by_work = share_below(by_last);
         let followed = bars.after(&contender(standing, batch_ns, free_in_ns, terms));
+        let (by_ample, _) = score(AMPLE_SHARE * room_ns, window_ns, AMPLE_GRAIN);
         let by_bars = (followed.served + PRIOR * by_work) / (followed.weight + PRIOR);
-        let small = by_bars.max(share_below(by_next) * room.min(1.0));
+        let small = by_bars.max(share_below(by_ample));
         let large = terms.large_share(standing.units);
         Prospect {
             chance: if room > 0.0 { small + large * (by_work.min(small) - small) } else { 0.0 },
