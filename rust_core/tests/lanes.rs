@@ -58,8 +58,8 @@ impl Naive {
 
     fn in_hand(&self, tenant: u64) -> u64 {
         let waiting = self.waiting.iter().filter(|output| output.tenant == tenant).count();
-        let writing = self.writing.iter().filter(|output| output.0.tenant == tenant).count();
-        (waiting + writing) as u64
+        let begun = self.writing.iter().filter(|output| output.0.tenant == tenant).count();
+        (waiting + begun) as u64
     }
 
     fn crowding(&self, tenant: u64) -> f64 {

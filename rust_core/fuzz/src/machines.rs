@@ -138,7 +138,7 @@ fn call_for_output(core: &mut Scheduler, bytes: &mut Bytes, now_ns: i64, outputs
                 deadline_ns: now_ns.saturating_add(bytes.int()),
                 priority: i64::from(bytes.byte() % 5),
                 lanes: bytes.int(),
-                is_open: bytes.byte() % 2 == 0,
+                is_open: bytes.byte() & 1 == 0,
                 service_ns: bytes.int(),
             };
             if let Ok(Ok(admission)) = core.admit_output(now_ns, &offer) {

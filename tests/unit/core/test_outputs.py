@@ -89,7 +89,8 @@ def test_one_tenants_outputs_begin_by_class_then_deadline() -> None:
 
 def shares(weights: dict[str, float], lanes: int, rounds: int) -> Counter[str]:
     """Lane time of tenants, in outputs of a second, where each always has plenty waiting."""
-    writer, names = Writer(), {}
+    writer = Writer()
+    names: dict[int, str] = {}
     for name, weight in weights.items():
         writer.add(name, weight=weight)
     busy: deque[int] = deque()

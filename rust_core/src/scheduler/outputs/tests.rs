@@ -1,4 +1,5 @@
 //! Random histories of outputs: each ends once, and every count returns to zero.
+#![allow(clippy::cast_possible_wrap)] // small numbers throughout
 use std::collections::BTreeMap;
 
 use proptest::prelude::*;
