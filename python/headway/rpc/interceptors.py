@@ -11,7 +11,7 @@ import logging
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
 from contextvars import ContextVar
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import Any, NoReturn, Protocol
 
 from google.protobuf.message import DecodeError
 from grpc import aio
@@ -134,15 +134,10 @@ def _unary(
         except aio.AbortError:
             raise
         except Exception as error:
-            ending = _ending(error, path, pushback)
-        # See `_abort`.
-        del request
-        stop = await _abort(context, ending, path)
-        del context
-        try:
-            raise stop
-        finally:
-            del stop
+            refusal = _refuse(context, _ending(error, path, pushback), path)
+        # `_refuse` says why this frame lets go of them.
+        del request, context
+        await refusal
 
     return call
 
@@ -168,17 +163,12 @@ def _streaming(
         except aio.AbortError:
             raise
         except Exception as error:
-            ending = _ending(error, path, pushback)
+            refusal = _refuse(context, _ending(error, path, pushback), path)
         finally:
             streams.leave(entered)
-        # See `_abort`.
-        del request
-        stop = await _abort(context, ending, path)
-        del context
-        try:
-            raise stop
-        finally:
-            del stop
+        # `_refuse` says why this frame lets go of them.
+        del request, context
+        await refusal
 
     return call
 
@@ -195,20 +185,24 @@ def _ending(error: Exception, path: str, pushback: bool) -> _Ending:
     return abort_arguments(error, pushback=pushback)
 
 
-async def _abort(context: Any, ending: _Ending, path: str) -> BaseException:
-    """Tells the caller; returns what is to be raised then.
+async def _refuse(context: Any, ending: _Ending, path: str) -> NoReturn:
+    """Tells the caller, and leaves with what ends the call.
 
     grpc.aio keeps that exception with the call, and its traceback leads to every frame it leaves
     through. A frame with the call's context makes a cycle that lasts until a garbage collection,
     which gateways make rarely, and keeps all the frames hold: 64 MiB of a request, say. So it
-    is raised where neither is held any more.
+    is raised where neither is held any more: here, and in the frame that awaits this.
     """
+    stop: BaseException = asyncio.CancelledError()
     try:
         await context.abort(*ending)
     except aio.AbortError as aborted:
-        stop: BaseException = aborted.with_traceback(None)
-        return stop
+        stop = aborted.with_traceback(None)
     except Exception as late:
         # The client left while its error was on the way; grpc.aio has no better name for it.
         _log.debug("%s had no caller left to tell: %s", path, late)
-    return asyncio.CancelledError()
+    del context
+    try:
+        raise stop
+    finally:
+        del stop
