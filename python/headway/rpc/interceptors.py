@@ -8,7 +8,7 @@ that a call costs on the native one), which a wrapper does not need.
 import asyncio
 import functools
 import logging
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping
 from contextvars import ContextVar
 from dataclasses import dataclass, field
 from typing import Any, NoReturn, Protocol
@@ -77,6 +77,18 @@ class Authenticator(Protocol):
         ...
 
 
+Begin = Callable[
+    [Any, Caller, float | None], "tuple[asyncio.Future[Any], Callable[[], None]] | None"
+]
+"""Begins what a method does for a request, its caller and the seconds left (None: no deadline).
+
+Returns the future of the answer, and what to do if that is cancelled: the caller left. None where
+it takes a coroutine; nothing has happened then.
+"""
+
+DIRECT = "__direct__"
+"""A guarded method's attribute: its `DirectMethod`, if it has one."""
+
 _caller: ContextVar[Caller] = ContextVar("caller")
 
 
@@ -93,12 +105,14 @@ def guard(
     *,
     pushback: bool = True,
     streams: PeerStreams | None = None,
+    direct: Mapping[str, Begin] | None = None,
 ) -> None:
     """Wraps `methods` of a servicer in place.
 
     Each call is authenticated first; each exception leaves through the status table, once.
     `pushback`: whether the server lets through the trailer grpc-retry-pushback-ms. `streams`:
-    counts streaming calls by address; None for no bound.
+    counts streaming calls by address; None for no bound. `direct`: by method, what begins it, for
+    servers that need no coroutine for a call.
     """
     counted = streams or PeerStreams(None)
     for method in methods:
@@ -109,7 +123,36 @@ def guard(
             if _is_stream(behaviour)
             else _unary(behaviour, path, authenticate, pushback)
         )
+        if direct and method in direct:
+            setattr(wrapped, DIRECT, DirectMethod(path, authenticate, pushback, direct[method]))
         setattr(servicer, method, wrapped)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class DirectMethod:
+    """A guarded method as a server begins it that has no coroutine for it."""
+
+    _path: str
+    _authenticate: Authenticator
+    _pushback: bool
+    _begin: Begin
+
+    def begin(
+        self, request: Any, metadata: Metadata, remaining_s: float | None
+    ) -> "tuple[asyncio.Future[Any], Callable[[], None]] | None":
+        """As the method's `Begin`, for whoever `metadata` names.
+
+        Raises:
+          Exception: for `ending`.
+        """
+        caller = self._authenticate(lambda: metadata, self._path)
+        if type(request) is Malformed:
+            raise refusal_of(request.why)
+        return self._begin(request, caller, remaining_s)
+
+    def ending(self, error: Exception) -> "Ending":
+        """Code, message and trailers that tell a caller of an error."""
+        return _ending(error, self._path, self._pushback)
 
 
 def _is_stream(behaviour: Callable[..., Any]) -> bool:
@@ -173,10 +216,11 @@ def _streaming(
     return call
 
 
-_Ending = tuple[Any, str, tuple[tuple[str, str | bytes], ...]]
+Ending = tuple[Any, str, tuple[tuple[str, str | bytes], ...]]
+"""Code, message and trailers."""
 
 
-def _ending(error: Exception, path: str, pushback: bool) -> _Ending:
+def _ending(error: Exception, path: str, pushback: bool) -> Ending:
     """Code, message and trailers for an exception of a servicer."""
     if isinstance(error, DecodeError):
         error = refusal_of(str(error))
@@ -185,7 +229,7 @@ def _ending(error: Exception, path: str, pushback: bool) -> _Ending:
     return abort_arguments(error, pushback=pushback)
 
 
-async def _refuse(context: Any, ending: _Ending, path: str) -> NoReturn:
+async def _refuse(context: Any, ending: Ending, path: str) -> NoReturn:
     """Tells the caller, and leaves with what ends the call.
 
     grpc.aio keeps that exception with the call, and its traceback leads to every frame it leaves
