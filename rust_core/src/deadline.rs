@@ -201,7 +201,9 @@ impl Deadlines {
     /// again instead: O(1) a slot.
     pub fn end(&mut self, slots: &[u32]) {
         if self.executing.heap.len() > REBUILD_RATIO * slots.len() {
-            slots.iter().for_each(|&slot| self.remove(slot));
+            for &slot in slots {
+                self.remove(slot);
+            }
             return;
         }
         for &slot in slots {

@@ -15,7 +15,7 @@ const MAX_HEIGHT: usize = 16;
 /// A search reads one node a level, and each node is a few cache lines that do not wait for each
 /// other: with 100,000 entries that is four levels where a binary tree has seventeen.
 ///
-/// Source: Bayer and McCreight, "Organization and maintenance of large ordered indexes", Acta
+/// Source: Bayer and `McCreight`, "Organization and maintenance of large ordered indexes", Acta
 /// Informatica 1, 1972; leaves alone hold entries, as in Comer, "The ubiquitous B-tree", 1979.
 #[derive(Debug, Clone)]
 pub struct OrderTree<K, V> {

@@ -200,7 +200,7 @@ fn assert_same(tree: &OrderTree<Key, u64>, model: &BTreeMap<Key, (u64, u64)>, ke
     let entries = |from: Key| model.range(from..).map(|(&key, &(_, value))| (key, value));
     assert!(tree.iter_from(&key).eq(entries(key)));
     assert!(tree.iter_from(&(0, 0)).eq(entries((0, 0))));
-    assert_eq!(tree.last(), entries((0, 0)).last());
+    assert_eq!(tree.last(), entries((0, 0)).next_back());
     let ahead = || model.range(..key).map(|(_, &(units, _))| units);
     assert_eq!(tree.prefix(|other| *other < key), (ahead().count(), ahead().sum()));
     assert_eq!(tree.prefix(|_| false), (0, 0));
