@@ -12,7 +12,6 @@ pub mod check;
 pub mod cost;
 pub mod deadline;
 pub mod edf;
-pub mod edf_policy;
 pub mod engine;
 pub mod error;
 pub mod ewma;

@@ -1,4 +1,6 @@
 //! The ordered structures against plain ones, step by step on random histories.
+mod support;
+
 use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -8,7 +10,8 @@ use headway_core::rng::Rng;
 use headway_core::slab::Slab;
 use headway_core::tree::OrderTree;
 use proptest::prelude::*;
-use proptest::test_runner::RngSeed;
+
+use support::cases;
 
 #[derive(Debug, Clone)]
 enum Step {
@@ -27,18 +30,8 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
     prop::collection::vec(step, 0..200)
 }
 
-/// The same cases at each run.
-fn cases() -> ProptestConfig {
-    ProptestConfig {
-        cases: 256,
-        rng_seed: RngSeed::Fixed(20_240_511),
-        failure_persistence: None,
-        ..ProptestConfig::default()
-    }
-}
-
 proptest! {
-    #![proptest_config(cases())]
+    #![proptest_config(cases(256, 20_240_511))]
 
     #[test]
     fn edf_queue_equals_a_sorted_vector(steps in steps(), asked in prop::collection::vec(-60..60i64, 4)) {

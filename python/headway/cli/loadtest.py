@@ -10,6 +10,7 @@ import typer
 from headway.cli import options
 from headway.cli.connection import BY_OPTIONS, Connection, to_data
 from headway.cli.exits import EXIT_CODES_HELP, Exit, command, usage
+from headway.cli.stream import OUTPUT, MaxTokens
 
 if TYPE_CHECKING:
     from asyncio import AbstractEventLoop
@@ -21,7 +22,6 @@ if TYPE_CHECKING:
 
 LOAD = "Load"
 REQUESTS = "Requests"
-OUTPUT = "Models that write"
 
 EPILOG = f"""
 [bold]Examples[/bold]
@@ -122,17 +122,7 @@ def loadtest(
             rich_help_panel=OUTPUT,
         ),
     ] = False,
-    max_tokens: Annotated[
-        int | None,
-        typer.Option(
-            "--max-tokens",
-            metavar="N",
-            min=1,
-            max=1 << 38,
-            help="Output budget. [dim]Default: the model's.[/dim]",
-            rich_help_panel=OUTPUT,
-        ),
-    ] = None,
+    max_tokens: MaxTokens = None,
     first_slo: Annotated[
         str,
         typer.Option(

@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import AsyncGenerator, Callable, Iterable
+from functools import partial
 
 from headway import errors
 from headway._core import Admission, RefusalReason, Scheduler, Verdict, hash_key
@@ -110,6 +111,21 @@ class RequestPath:
         except asyncio.CancelledError:
             self.cancel(pending)
             raise
+
+    def begin(
+        self, request: InferRequest, caller: Caller, remaining_s: float | None
+    ) -> "tuple[asyncio.Future[InferResponse], Callable[[], None]] | None":
+        """As `infer`, without a coroutine: the answer's future, and what to do if it is cancelled.
+
+        None for a request that may have to wait for another's answer: nothing has happened then.
+
+        Raises:
+          RequestError: refused.
+        """
+        if request.idempotency_key:
+            return None
+        pending = self.submit(request, caller, remaining_s)
+        return pending.future, partial(self.cancel, pending)
 
     async def stream(
         self, request: InferRequest, caller: Caller, remaining_s: float | None

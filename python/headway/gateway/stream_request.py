@@ -5,8 +5,7 @@ from collections import deque
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from headway.errors import RequestError
-from headway.gateway.pending import Pending
+from headway.gateway.pending import Answerable, Pending
 from headway.v1 import inference_pb2
 
 if TYPE_CHECKING:
@@ -20,7 +19,7 @@ WINDOW_PARTS = 16
 
 
 @dataclass(slots=True, eq=False)
-class PendingStream:
+class PendingStream(Answerable):
     """One live output. It ends exactly once; later ends change nothing.
 
     Attributes:
@@ -71,21 +70,6 @@ class PendingStream:
         """One more part for the reader."""
         self.parts.append(part)
         self._wake_up()
-
-    def answer(self, now_ns: int, response: inference_pb2.InferResponse) -> None:
-        """Ends it with an answer."""
-        if not self.ended:
-            self.record.ended_ns, self.record.outcome = now_ns, "ok"
-        if self._end(now_ns, "ok"):
-            self.future.set_result(response)
-
-    def fail(self, now_ns: int, error: RequestError) -> None:
-        """Ends it with an error."""
-        if not self.ended:
-            error.metadata.setdefault("request_id", self.request_id)
-            self.record.fail(now_ns, error)
-        if self._end(now_ns, error.reason):
-            self.future.set_exception(error)
 
     async def next_part(self) -> inference_pb2.OutputDelta | None:
         """The next part; None once it has ended and all parts were taken."""
