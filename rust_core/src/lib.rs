@@ -19,6 +19,7 @@ pub mod fair;
 pub mod hash;
 pub mod hedge;
 pub mod histogram;
+pub mod lanes;
 pub mod limiter;
 pub mod median;
 pub mod p2c;
