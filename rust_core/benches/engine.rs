@@ -50,17 +50,9 @@ fn scheduler(num_lanes: u32) -> StepScheduler {
         let is_prompt = lane % 8 == 0;
         let spec = LaneSpec {
             arrived_at_ns: SECOND_NS - i64::from(lane) * 1_000_000,
-            prompt_tokens: 300 + lane,
             prompt_left: if is_prompt { 300 + lane } else { 0 },
-            generated: 0,
-            output_limit: 500,
-            weight: 1.0,
             acceptance: vec![0.3 + f64::from(lane % 7) * 0.1; 7],
-            first_token_deadline_ns: None,
-            completion_deadline_ns: None,
-            gap_target_ns: None,
-            expected_tokens: None,
-            feedback: false,
+            ..LaneSpec::new(300 + lane, 500)
         };
         scheduler.admit(SECOND_NS - i64::from(lane % 40) * 4_000_000, spec).expect("a free lane");
     }

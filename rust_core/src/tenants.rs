@@ -47,6 +47,15 @@ impl TenantTerms {
     }
 }
 
+/// Work done for a request, or reserved for it.
+#[derive(Debug, Clone, Copy)]
+pub struct Used {
+    /// Units.
+    pub units: u64,
+    /// Device time.
+    pub device_ns: f64,
+}
+
 /// What a charge touches, in one cache line: with a million tenants, memory is what it costs.
 #[derive(Debug)]
 #[repr(align(64))]
@@ -222,6 +231,12 @@ impl TenantTable {
         self.slab.at_mut(slot)
     }
 
+    /// A tenant's part in the fair shares, by slot.
+    #[must_use]
+    pub fn weight(&self, slot: u32) -> f64 {
+        self.meters.get(slot as usize).map_or(1.0, |meter| meter.weight)
+    }
+
     /// A tenant's quota, by slot.
     #[must_use]
     pub fn bucket(&self, slot: u32) -> Option<&TokenBucket> {
@@ -264,6 +279,20 @@ impl TenantTable {
         self.device_ns.add(now_ns, left_ns, memory_ns);
     }
 
+    /// Settles with a tenant what a request of it used, in place of what was reserved for it when
+    /// it came, at `since_ns`; the request is no longer live.
+    pub fn settle(&mut self, now_ns: i64, slot: u32, since_ns: i64, reserved: Used, used: Used) {
+        self.add_time(now_ns, slot, since_ns, used.device_ns - reserved.device_ns);
+        if used.units != reserved.units {
+            if let Some(bucket) = self.bucket_mut(slot) {
+                bucket.settle(now_ns, reserved.units, used.units);
+            }
+        }
+        if let Some(tenant) = self.slab.at_mut(slot) {
+            tenant.live -= 1;
+        }
+    }
+
     /// What a tenant had of recent device time over its fair share of it: 1 for exactly that.
     ///
     /// Shares are by weight among the tenants that asked for something of late, so that one that
@@ -271,7 +300,7 @@ impl TenantTable {
     #[must_use]
     pub fn over(&self, now_ns: i64, slot: u32) -> f64 {
         let Some(tenant) = self.slab.at(slot) else { return 0.0 };
-        let weight = self.meters.get(slot as usize).map_or(1.0, |meter| meter.weight);
+        let weight = self.weight(slot);
         let own_ns = tenant.device_ns.at(now_ns, self.memory_ns);
         let all_ns = self.device_ns.at(now_ns, self.memory_ns).max(own_ns);
         if own_ns <= 0.0 || self.active_weight <= 0.0 {

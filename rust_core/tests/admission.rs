@@ -4,25 +4,19 @@
     clippy::cast_possible_truncation,
     clippy::cast_sign_loss
 )]
+mod support;
+
 use std::collections::BTreeMap;
 
 use headway_core::bucket::{Quota, TokenBucket};
 use headway_core::limiter::{GradientLimiter, LimiterSettings};
 use headway_core::tenants::{TenantTable, TenantTerms};
 use proptest::prelude::*;
-use proptest::test_runner::RngSeed;
+
+use support::cases;
 
 const SECOND: i64 = 1_000_000_000;
 const MEMORY_NS: f64 = 5e9;
-
-fn cases() -> ProptestConfig {
-    ProptestConfig {
-        cases: 300,
-        rng_seed: RngSeed::Fixed(20_240_512),
-        failure_persistence: None,
-        ..ProptestConfig::default()
-    }
-}
 
 /// One thing that happens to a table of tenants.
 #[derive(Debug, Clone)]
@@ -81,7 +75,7 @@ impl Ledger {
 }
 
 proptest! {
-    #![proptest_config(cases())]
+    #![proptest_config(cases(300, 20_240_512))]
 
     #[test]
     fn shares_are_those_of_a_ledger(steps in prop::collection::vec(step(), 1..120)) {

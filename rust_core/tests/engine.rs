@@ -20,23 +20,6 @@ fn graph(prefill_tokens: u32, decode_rows: u32, width: u32) -> Graph {
     }
 }
 
-fn spec(prompt_tokens: u32, output_limit: u32) -> LaneSpec {
-    LaneSpec {
-        arrived_at_ns: 0,
-        prompt_tokens,
-        prompt_left: prompt_tokens,
-        generated: 0,
-        output_limit,
-        weight: 1.0,
-        acceptance: vec![],
-        first_token_deadline_ns: None,
-        completion_deadline_ns: None,
-        gap_target_ns: None,
-        expected_tokens: None,
-        feedback: false,
-    }
-}
-
 fn cold(graphs: &[Graph], settings: Settings) -> StepScheduler {
     let catalogue = Catalogue::new(graphs.to_vec()).expect("a good catalogue");
     StepScheduler::new(catalogue, settings).expect("good settings")
@@ -94,7 +77,7 @@ fn without_lanes_there_is_nothing_to_do() {
 #[test]
 fn lanes_that_no_graph_can_take_are_named() {
     let mut scheduler = cold(&[graph(0, 1, 1)], Settings::default());
-    scheduler.admit(0, spec(10, 4)).expect("a free lane");
+    scheduler.admit(0, LaneSpec::new(10, 4)).expect("a free lane");
     assert_eq!(scheduler.dispatch(0).err(), Some(Pause::NoGraph));
 }
 
@@ -102,7 +85,7 @@ fn lanes_that_no_graph_can_take_are_named() {
 fn a_cold_start_measures_the_smallest_graphs_that_fit_first() {
     let graphs = [graph(256, 0, 1), graph(64, 0, 1), graph(4_096, 0, 1), graph(64, 4, 1)];
     let mut scheduler = cold(&graphs, Settings::default());
-    scheduler.admit(0, spec(1_000, 4)).expect("a free lane");
+    scheduler.admit(0, LaneSpec::new(1_000, 4)).expect("a free lane");
     let mut order = Vec::new();
     for step in 0..4 {
         let frame = dispatch(&mut scheduler, step * SECOND);
@@ -121,7 +104,7 @@ fn a_cold_start_measures_the_smallest_graphs_that_fit_first() {
 fn a_graph_that_never_gives_a_time_does_not_block_the_rest() {
     let mut scheduler = cold(&[graph(0, 1, 1), graph(0, 2, 1)], Settings::default());
     for _ in 0..2 {
-        scheduler.admit(0, spec(0, 1_000)).expect("a free lane");
+        scheduler.admit(0, LaneSpec::new(0, 1_000)).expect("a free lane");
     }
     let mut reasons = Vec::new();
     for step in 0..20 {
@@ -142,7 +125,7 @@ fn a_stale_graph_that_leaves_a_stream_out_is_measured_once_in_ten_lifetimes() {
     let costs = CostSettings { lifetime_ns: 3 * SECOND, ..CostSettings::default() };
     let mut scheduler = measured(&graphs, Settings { costs, ..Settings::default() });
     for _ in 0..2 {
-        scheduler.admit(0, spec(0, 1_000_000)).expect("a free lane");
+        scheduler.admit(0, LaneSpec::new(0, 1_000_000)).expect("a free lane");
     }
     let mut probes = Vec::new();
     let mut now_ns = 0;
@@ -170,7 +153,7 @@ fn a_thousand_random_workdays_keep_the_allowance_bound() {
     let mut now_ns = 0;
     let mut num_probes = 0;
     for day in 0..1_000 {
-        let mut lane = spec(100, 60);
+        let mut lane = LaneSpec::new(100, 60);
         lane.arrived_at_ns = now_ns;
         scheduler.admit(now_ns, lane).expect("a free lane");
         while scheduler.num_lanes() > 0 {
@@ -194,7 +177,7 @@ fn a_thousand_random_workdays_keep_the_allowance_bound() {
 fn the_second_frame_is_chosen_with_the_first_ones_service_projected() {
     let graphs = [(graph(64, 0, 1), 4 * MS), (graph(0, 1, 1), 10 * MS)];
     let mut scheduler = measured(&graphs, Settings::default());
-    let lane = scheduler.admit(0, spec(100, 8)).expect("a free lane");
+    let lane = scheduler.admit(0, LaneSpec::new(100, 8)).expect("a free lane");
     let first = dispatch(&mut scheduler, 0);
     assert_eq!(first.step.lanes, [(lane, Share::Prompt(64))]);
     let second = dispatch(&mut scheduler, 0);
@@ -211,7 +194,7 @@ fn the_second_frame_is_chosen_with_the_first_ones_service_projected() {
 fn nothing_is_submitted_behind_a_step_whose_outcome_is_needed() {
     let graphs = [(graph(0, 2, 1), 10 * MS)];
     let mut scheduler = measured(&graphs, Settings::default());
-    scheduler.admit(0, LaneSpec { feedback: true, ..spec(0, 100) }).expect("a free lane");
+    scheduler.admit(0, LaneSpec { feedback: true, ..LaneSpec::new(0, 100) }).expect("a free lane");
     let frame = dispatch(&mut scheduler, 0);
     assert!(frame.step.feedback);
     assert_eq!(scheduler.dispatch(0).err(), Some(Pause::AwaitingFeedback));
@@ -225,7 +208,7 @@ fn nothing_is_submitted_behind_a_step_whose_outcome_is_needed() {
 fn a_lane_in_its_last_token_is_not_submitted_twice() {
     let graphs = [(graph(0, 2, 1), 10 * MS)];
     let mut scheduler = measured(&graphs, Settings::default());
-    scheduler.admit(0, spec(0, 1)).expect("a free lane");
+    scheduler.admit(0, LaneSpec::new(0, 1)).expect("a free lane");
     let frame = dispatch(&mut scheduler, 0);
     assert_eq!(scheduler.dispatch(0).err(), Some(Pause::Idle));
     complete(&mut scheduler, &frame, 10 * MS, Some(10 * MS));
@@ -236,8 +219,8 @@ fn a_lane_in_its_last_token_is_not_submitted_twice() {
 fn a_cancelled_lane_is_out_of_the_next_step_and_gone_with_its_frame() {
     let graphs = [(graph(0, 2, 1), 10 * MS)];
     let mut scheduler = measured(&graphs, Settings::default());
-    let kept = scheduler.admit(0, spec(0, 100)).expect("a free lane");
-    let gone = scheduler.admit(0, spec(0, 100)).expect("a free lane");
+    let kept = scheduler.admit(0, LaneSpec::new(0, 100)).expect("a free lane");
+    let gone = scheduler.admit(0, LaneSpec::new(0, 100)).expect("a free lane");
     let frame = dispatch(&mut scheduler, 0);
     scheduler.cancel(gone).expect("a lane");
     let next = dispatch(&mut scheduler, 0);
@@ -253,7 +236,7 @@ fn a_cancelled_lane_is_out_of_the_next_step_and_gone_with_its_frame() {
 fn a_completion_is_checked_and_changes_nothing_when_refused() {
     let graphs = [(graph(0, 2, 2), 10 * MS)];
     let mut scheduler = measured(&graphs, Settings::default());
-    let lane = scheduler.admit(0, spec(0, 100)).expect("a free lane");
+    let lane = scheduler.admit(0, LaneSpec::new(0, 100)).expect("a free lane");
     let frame = dispatch(&mut scheduler, 0);
     let cases = [
         (frame.id + 1, lane, 1, "frame must be the oldest frame in flight, got 1"),
@@ -281,11 +264,11 @@ fn a_long_prompt_is_not_passed_over_for_longer_than_its_patience() {
     let longest_wait_ms = |patience: f64| {
         let prices = PriceSettings { patience, wait_pressure: 0.0, ..PriceSettings::default() };
         let mut scheduler = measured(&graphs, settings(prices));
-        let long = scheduler.admit(0, spec(640, 1)).expect("a free lane");
+        let long = scheduler.admit(0, LaneSpec::new(640, 1)).expect("a free lane");
         let (mut now_ns, mut served_ns, mut longest_ns) = (0, 0, 0);
         for _ in 0..1_000 {
             if scheduler.num_lanes() < 2 {
-                let short = LaneSpec { arrived_at_ns: now_ns, ..spec(64, 1) };
+                let short = LaneSpec { arrived_at_ns: now_ns, ..LaneSpec::new(64, 1) };
                 scheduler.admit(now_ns, short).expect("a free lane");
             }
             let frame = dispatch(&mut scheduler, now_ns);
@@ -312,7 +295,7 @@ fn pipelined_rounds_keep_their_cost_through_a_late_host() {
     let mut scheduler = measured(&graphs, Settings::default());
     let acceptance = vec![0.5; 7];
     for _ in 0..4 {
-        let lane = LaneSpec { acceptance: acceptance.clone(), ..spec(0, 100_000) };
+        let lane = LaneSpec { acceptance: acceptance.clone(), ..LaneSpec::new(0, 100_000) };
         scheduler.admit(0, lane).expect("a free lane");
     }
     let mut now_ns = 0;
@@ -340,14 +323,14 @@ fn pipelined_rounds_keep_their_cost_through_a_late_host() {
 fn a_deadline_that_gets_near_puts_its_prompt_first() {
     let graphs = [(graph(64, 0, 1), 20 * MS), (graph(0, 1, 1), 10 * MS)];
     let mut scheduler = measured(&graphs, Settings::default());
-    scheduler.admit(0, spec(128, 4)).expect("a free lane");
-    let due = LaneSpec { first_token_deadline_ns: Some(60 * MS), ..spec(192, 4) };
+    scheduler.admit(0, LaneSpec::new(128, 4)).expect("a free lane");
+    let due = LaneSpec { first_token_deadline_ns: Some(60 * MS), ..LaneSpec::new(192, 4) };
     let urgent = scheduler.admit(0, due).expect("a free lane");
     // 60 ms of work in 60 ms cannot be met any more: the shorter prompt is first.
     assert_ne!(dispatch(&mut scheduler, 1).step.lanes[0].0, urgent);
     let mut scheduler = measured(&graphs, Settings::default());
-    scheduler.admit(0, spec(128, 4)).expect("a free lane");
-    let due = LaneSpec { first_token_deadline_ns: Some(70 * MS), ..spec(192, 4) };
+    scheduler.admit(0, LaneSpec::new(128, 4)).expect("a free lane");
+    let due = LaneSpec { first_token_deadline_ns: Some(70 * MS), ..LaneSpec::new(192, 4) };
     let urgent = scheduler.admit(0, due).expect("a free lane");
     assert_eq!(dispatch(&mut scheduler, 1).step.lanes[0].0, urgent);
 }
@@ -355,8 +338,8 @@ fn a_deadline_that_gets_near_puts_its_prompt_first() {
 #[test]
 fn a_completion_deadline_raises_the_price_of_a_row() {
     let mut scheduler = measured(&[(graph(0, 1, 1), 10 * MS)], Settings::default());
-    scheduler.admit(0, spec(0, 20)).expect("a free lane");
-    let due = LaneSpec { completion_deadline_ns: Some(250 * MS), ..spec(0, 20) };
+    scheduler.admit(0, LaneSpec::new(0, 20)).expect("a free lane");
+    let due = LaneSpec { completion_deadline_ns: Some(250 * MS), ..LaneSpec::new(0, 20) };
     let urgent = scheduler.admit(0, due).expect("a free lane");
     let mut now_ns = 0;
     while scheduler.service(urgent).is_some() {
@@ -377,10 +360,10 @@ fn a_wide_gap_target_lets_longer_prefills_in() {
     let taken = |gap_target_ns: Option<i64>| {
         let mut scheduler = measured(&graphs, Settings::default());
         for _ in 0..8 {
-            let stream = LaneSpec { gap_target_ns, ..spec(0, 1_000) };
+            let stream = LaneSpec { gap_target_ns, ..LaneSpec::new(0, 1_000) };
             scheduler.admit(0, stream).expect("a free lane");
         }
-        scheduler.admit(0, spec(3_000, 4)).expect("a free lane");
+        scheduler.admit(0, LaneSpec::new(3_000, 4)).expect("a free lane");
         match dispatch(&mut scheduler, 0).step.lanes[0].1 {
             Share::Prompt(tokens) => tokens,
             Share::Row(_) => 0,

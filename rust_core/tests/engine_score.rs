@@ -5,23 +5,6 @@ use headway_core::engine::view::{LaneView, Stream};
 use headway_core::engine::Graph;
 use proptest::prelude::*;
 
-fn spec() -> LaneSpec {
-    LaneSpec {
-        arrived_at_ns: 0,
-        prompt_tokens: 0,
-        prompt_left: 0,
-        generated: 0,
-        output_limit: 5,
-        weight: 1.0,
-        acceptance: vec![],
-        first_token_deadline_ns: None,
-        completion_deadline_ns: None,
-        gap_target_ns: None,
-        expected_tokens: None,
-        feedback: false,
-    }
-}
-
 fn service() -> Service {
     Service {
         prompt_left: 0,
@@ -76,7 +59,7 @@ proptest! {
         time_s in 0.001..0.3,
     ) {
         let all_yields: Vec<Vec<f64>> = drawn.iter().map(|(_, chances)| yields(chances)).collect();
-        let spec = spec();
+        let spec = LaneSpec::new(0, 5);
         let lanes: Vec<LaneView<'_>> = all_yields
             .iter()
             .zip(0..)

@@ -1,21 +1,14 @@
 //! The machines of the fuzz targets on random bytes, for stable Rust.
 #[path = "../fuzz/src/machines.rs"]
 mod machines;
+mod support;
 
 use proptest::prelude::*;
-use proptest::test_runner::RngSeed;
 
-fn cases() -> ProptestConfig {
-    ProptestConfig {
-        cases: 1_000,
-        rng_seed: RngSeed::Fixed(20_261_129),
-        failure_persistence: None,
-        ..ProptestConfig::default()
-    }
-}
+use support::cases;
 
 proptest! {
-    #![proptest_config(cases())]
+    #![proptest_config(cases(1_000, 20_261_129))]
 
     #[test]
     fn the_scheduler_takes_any_calls(data in prop::collection::vec(any::<u8>(), 0..2_000)) {

@@ -4,6 +4,8 @@
     clippy::cast_possible_truncation, // small numbers throughout
     clippy::cast_sign_loss
 )]
+mod support;
+
 use headway_core::bucket::{Quota, TokenBucket};
 use headway_core::cost::{Affine, CostModel};
 use headway_core::ewma::PeakEwma;
@@ -11,7 +13,8 @@ use headway_core::histogram::QuantileHistogram;
 use headway_core::median::RecentMedian;
 use headway_core::residual::Residuals;
 use proptest::prelude::*;
-use proptest::test_runner::RngSeed;
+
+use support::cases;
 
 const PRIOR: Affine = Affine { fixed_ns: 18e6, unit_ns: 22e3 };
 
@@ -42,18 +45,8 @@ fn naive_fit(seen: &[(f64, f64)], slope_before: f64) -> (f64, f64) {
     }
 }
 
-/// The same cases at each run.
-fn cases() -> ProptestConfig {
-    ProptestConfig {
-        cases: 256,
-        rng_seed: RngSeed::Fixed(20_240_511),
-        failure_persistence: None,
-        ..ProptestConfig::default()
-    }
-}
-
 proptest! {
-    #![proptest_config(cases())]
+    #![proptest_config(cases(256, 20_240_511))]
 
     #[test]
     fn cost_model_equals_naive_weighted_least_squares(

@@ -1,23 +1,17 @@
 //! Breakers, retry budgets, lateness and hedge credit; each by hand or against a naive model.
+mod support;
+
 use headway_core::breaker::{Breaker, BreakerState, Outcomes};
 use headway_core::hedge::HedgeBook;
 use headway_core::quantile::RecentQuantile;
 use headway_core::retry::RetryBudget;
 use headway_core::rng::Rng;
 use proptest::prelude::*;
-use proptest::test_runner::RngSeed;
+
+use support::cases;
 
 const SECOND: i64 = 1_000_000_000;
 const MS: i64 = 1_000_000;
-
-fn config() -> ProptestConfig {
-    ProptestConfig {
-        cases: 200,
-        rng_seed: RngSeed::Fixed(7),
-        failure_persistence: None,
-        ..ProptestConfig::default()
-    }
-}
 
 fn tripped(failed: u32, well: u32) -> bool {
     let mut breaker = Breaker::default();
@@ -169,7 +163,7 @@ fn copies_cost_at_most_their_share_of_the_device() {
 }
 
 proptest! {
-    #![proptest_config(config())]
+    #![proptest_config(cases(200, 7))]
 
     #[test]
     fn percentiles_are_those_of_the_last_256(values in prop::collection::vec(0..1_000u32, 1..700)) {

@@ -19,8 +19,9 @@ pytestmark = [pytest.mark.e2e, pytest.mark.timeout(240)]
 INSTANT = {"kind": "simulated", "intercept_ms": 2, "slope_ms_per_unit": 0}
 STEP = {"min_seconds": 3, "min_requests": 20, "max_error_rate": 1.0, "max_latency_ratio": 100,
         "max_seconds": 4, "on_inconclusive": "advance_if_clean"}  # fmt: skip
+SHARES = (0.1, 0.3, 0.5, 0.7, 0.9)
 SETTINGS: dict[str, Any] = {
-    "steps": [{"share": share, **STEP} for share in (0.1, 0.3, 0.5, 0.7, 0.9)],
+    "steps": [{"share": share, **STEP} for share in SHARES],
     "analysis_seconds": 0.5,
     "tick_seconds": 0.25,
     "warmup_seconds": 0,
@@ -63,11 +64,14 @@ class Load:
 
 
 class SplitWatch:
-    """Compares the canary's share in two gateways, and how long they differed at most."""
+    """Looks at the canary's share in every gateway, all the time.
 
-    def __init__(self, controls: Sequence[ControlClient]) -> None:
-        self.longest_s = 0.0
-        self.num_looks = 0
+    Attributes:
+      seen: the shares that each has gone through, in order.
+    """
+
+    def __init__(self, controls: dict[str, ControlClient]) -> None:
+        self.seen: dict[str, list[float]] = {name: [] for name in controls}
         self._controls = controls
         self._task = asyncio.ensure_future(self._run())
 
@@ -75,21 +79,19 @@ class SplitWatch:
         self._task.cancel()
         await asyncio.gather(self._task, return_exceptions=True)
 
+    async def until_all_at(self, share: float) -> None:
+        """Returns once the last share seen of each gateway is this one."""
+        while any(shares[-1:] != [share] for shares in self.seen.values()):
+            await SystemClock().sleep(20_000_000)
+
     async def _run(self) -> None:
-        clock, differ_since = SystemClock(), None
         while True:
-            shares = [
-                {each.version: each.share for each in (await control.split(MODEL)).shares}
-                for control in self._controls
-            ]
-            now_ns = clock.now_ns()
-            self.num_looks += 1
-            if shares[0] == shares[1]:
-                differ_since = None
-            else:
-                differ_since = differ_since or now_ns
-                self.longest_s = max(self.longest_s, (now_ns - differ_since) / 1e9)
-            await clock.sleep(20_000_000)
+            for name, control in self._controls.items():
+                split = {each.version: each.share for each in (await control.split(MODEL)).shares}
+                share, shares = split.get("v2", 0.0), self.seen[name]
+                if shares[-1:] != [share]:
+                    shares.append(share)
+            await SystemClock().sleep(20_000_000)
 
 
 async def until_ready(control: ControlClient) -> None:
@@ -114,6 +116,24 @@ async def until_step(control: ControlClient, rollout_id: str, step: int) -> cont
         await SystemClock().sleep(100_000_000)
 
 
+def assert_both_were_judged(
+    verdicts: Sequence[control_pb2.Verdict], answered: Sequence[int]
+) -> None:
+    """The outcomes of both gateways count, but for what is still on its way."""
+    by_step = {verdict.step: verdict for verdict in verdicts}  # the last one of each
+    counted = sum(v.baseline.requests + v.canary.requests for v in by_step.values())
+    other, most = sorted(answered)
+    assert other >= 100, "the load was not on both"
+    # One gateway's own outcomes would be `most` at best; half of the other's have to be there.
+    assert counted > most + 0.5 * other
+
+
+def assert_no_key_went_back(load: Load) -> None:
+    assert load.num_answered > 0
+    for key, seen in load.seen.items():
+        assert seen == sorted(seen), f"key {key} went back"
+
+
 async def test_the_other_gateway_goes_on_and_no_key_goes_back(
     tmp_path: Path, postgresql_url: str
 ) -> None:
@@ -131,26 +151,23 @@ async def test_the_other_gateway_goes_on_and_no_key_goes_back(
         leader = await leader_of(controls)
         (survivor,) = set(controls) - {leader}
         loads = {name: Load(each.data) for name, each in addresses.items()}
-        answered_before = {name: load.num_answered for name, load in loads.items()}
-        watch = SplitWatch(list(controls.values()))
+        watch = SplitWatch(controls)
 
         # Started through the gateway that does not decide.
         rollout = await controls[survivor].start_rollout(MODEL, "v2", settings=SETTINGS)
         await until_step(controls[survivor], rollout.rollout_id, 2)
+        # Held where it is, both have to come to it: how soon is in test_follow, in counted time.
+        held = await controls[survivor].pause_rollout(rollout.rollout_id)
+        assert held.step >= 2
+        await watch.until_all_at(SHARES[held.step])
         await watch.stop()
-        assert watch.num_looks > 20
-        assert watch.longest_s <= 1.0
+        planned = [0.0, *SHARES[: held.step + 1]]
+        for name, shares in watch.seen.items():
+            assert shares == [each for each in planned if each in shares], name
+        await controls[survivor].resume_rollout(rollout.rollout_id)
         verdicts = await controls[survivor].verdicts(rollout.rollout_id)
-        by_step = {verdict.step: verdict for verdict in verdicts}  # the last one of each
-        counted = sum(v.baseline.requests + v.canary.requests for v in by_step.values())
-        # The outcomes of both gateways were judged, but for what is still on its way.
-        began = sum(answered_before.values())
-        answered = sum(load.num_answered for load in loads.values()) - began
-        most = max(load.num_answered - answered_before[name] for name, load in loads.items())
-        # One gateway's own outcomes would be `most` at best; half of the other's have to be there.
-        other = answered - most
-        assert other >= 100, "the load was not on both"
-        assert counted > most + 0.5 * other
+        answered = [load.num_answered for load in loads.values()]
+        assert_both_were_judged(verdicts, answered)
 
         processes.kill(leader)
         killed_ns = SystemClock().now_ns()
@@ -164,10 +181,7 @@ async def test_the_other_gateway_goes_on_and_no_key_goes_back(
 
         for load in loads.values():
             await load.stop()
-        for name, load in loads.items():
-            assert load.num_answered > 0
-            for key, seen in load.seen.items():
-                assert seen == sorted(seen), f"{name}: key {key} went back"
+            assert_no_key_went_back(load)
         verdicts = await controls[survivor].verdicts(rollout.rollout_id)
         numbers = [verdict.sequence for verdict in verdicts]
         assert numbers == list(range(1, len(numbers) + 1))

@@ -8,25 +8,16 @@ from tests.faults.conftest import (
     CRITICAL,
     HANG,
     SHEDDABLE,
-    HeldClock,
-    ScriptedWorker,
     all_counters_are_zero,
     begin,
     endings,
     items,
-    ms,
     one_by_one,
     outcomes,
     refused,
-    scripted,
-    until,
 )
-from tests.support.fleet import (
-    running_gateway,
-    running_worker,
-    text_request,
-    until_live,
-)
+from tests.support.fleet import ms, running_gateway, running_worker, text_request, until, until_live
+from tests.support.scripted import HeldClock, ScriptedWorker, scripted
 
 from headway._core import CostModel
 from headway.sim import Device, Fleet, Policy, PolicyKind, Workload, simulate

@@ -11,21 +11,21 @@ from tests.faults.conftest import (
     begin,
     endings,
     items,
-    ms,
     one_by_one,
     outcomes,
-    scripted,
-    until,
 )
 from tests.integration.worker import peers
 from tests.support.fleet import (
     RunningGateway,
+    ms,
     running_gateway,
     running_worker,
     text_request,
+    until,
     until_executing,
     until_live,
 )
+from tests.support.scripted import scripted
 from tests.support.writers import request, running_writer
 
 from headway._core import Rng

@@ -125,7 +125,16 @@ async def test_a_page_token_that_is_no_number_is_the_callers_fault(method: str, 
     assert (told.reason, told.field) == ("INVALID_REQUEST", "page_token")
 
 
-async def test_requests_that_are_refused_are_not_kept() -> None:
+async def _infer(stub: Any, request: inference_pb2.InferRequest) -> None:
+    await stub.Infer(request, timeout=60)
+
+
+async def _infer_stream(stub: Any, request: inference_pb2.InferRequest) -> None:
+    await stub.InferStream(inference_pb2.InferStreamRequest(request=request), timeout=60).read()
+
+
+@pytest.mark.parametrize("call", [_infer, _infer_stream])
+async def test_requests_that_are_refused_are_not_kept(call: Any) -> None:
     """grpc.aio keeps an abort's frames in a cycle: 60 requests of 20 MB held 1.3 GB."""
     async with running_gateway() as running, running_worker(running):
         request = inference_pb2.InferRequest(
@@ -136,7 +145,7 @@ async def test_requests_that_are_refused_are_not_kept() -> None:
             before = 0
             for number in range(30):
                 with pytest.raises(grpc.aio.AioRpcError):
-                    await running.inference.Infer(request, timeout=60)
+                    await call(running.inference, request)
                 if number == 9:
                     before = _resident()
             grown = _resident() - before

@@ -2,12 +2,13 @@
 
 import asyncio
 import contextlib
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from dataclasses import dataclass
 from typing import Any
 
 import grpc
 import pytest
+from google.protobuf.duration_pb2 import Duration
 from google.rpc import error_details_pb2, status_pb2
 from grpc_health.v1 import health_pb2, health_pb2_grpc
 from grpc_status import rpc_status
@@ -166,6 +167,26 @@ async def until_executing(running: RunningGateway, count: int = 1) -> None:
         state = await running.control.GetState(control_pb2.GetStateRequest(), timeout=5)
         if sum(pool.executing_batches for pool in state.state.pools) == count:
             return
+
+
+async def turn() -> None:
+    """A turn of the event loop, with time for sockets."""
+    loop = asyncio.get_running_loop()
+    over = loop.create_future()
+    loop.call_later(0.001, over.set_result, None)
+    await over
+
+
+async def until(condition: Callable[[], bool]) -> None:
+    """Returns once `condition()` holds."""
+    while not condition():
+        await turn()
+
+
+def ms(milliseconds: int) -> Duration:
+    duration = Duration()
+    duration.FromMilliseconds(milliseconds)
+    return duration
 
 
 def text_request(text: str = "the tide turns", **fields: Any) -> inference_pb2.InferRequest:

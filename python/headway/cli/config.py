@@ -24,12 +24,7 @@ HEADWAY_GATEWAY__PORT=6000 headway config show --config headway.toml
 headway config reload --dry-run
 """
 
-config = typer.Typer(
-    help="Check, show and reload the configuration.",
-    no_args_is_help=True,
-    rich_markup_mode="rich",
-    add_completion=False,
-)
+config = options.group("Check, show and reload the configuration.")
 
 ConfigArgument = Annotated[
     Path | None,

@@ -7,6 +7,7 @@ from typing import Annotated
 
 import typer
 
+from headway.cli import options
 from headway.cli.exits import command, usage
 
 EPILOG = """
@@ -21,12 +22,7 @@ headway engine trace steps.jsonl --last 0 --plot steps.png
 A worker keeps its steps with --trace-file, or with trace_file in its runtime's settings.
 """
 
-engine = typer.Typer(
-    name="engine",
-    help="Look into the engine of a worker that writes.",
-    no_args_is_help=True,
-    rich_markup_mode="rich",
-)
+engine = options.group("Look into the engine of a worker that writes.")
 
 
 @engine.callback()

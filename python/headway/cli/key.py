@@ -15,12 +15,7 @@ EPILOG = """
 headway key new --tenant acme
 """
 
-keys = typer.Typer(
-    help="Make, list, rotate and revoke API keys.",
-    no_args_is_help=True,
-    rich_markup_mode="rich",
-    add_completion=False,
-)
+keys = options.group("Make, list, rotate and revoke API keys.")
 
 
 @keys.callback()
@@ -42,15 +37,10 @@ def new(
 
     Nothing is stored: put the printed lines into the gateway's configuration.
     """
-    import re
+    from headway.naming import NAME_RULE, is_name
 
-    from headway.naming import NAME_PATTERN
-
-    if re.fullmatch(NAME_PATTERN, tenant) is None:
-        usage(
-            f"--tenant {tenant!r} is not a name: lower-case letters, digits, . _ and -, "
-            "at most 64, a letter or digit at both ends"
-        )
+    if not is_name(tenant):
+        usage(f"--tenant {tenant!r} is not a name: {NAME_RULE}")
     key, key_id = new_key()
     sha256 = digest_of(key).hex()
     if as_json:

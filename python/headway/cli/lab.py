@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from headway.cli import options
 from headway.cli.exits import command, usage
 
 if TYPE_CHECKING:
@@ -33,12 +34,7 @@ headway lab replay arrivals.trace --set replicas=3 --set lose_replica_at_s=30
 headway lab replay arrivals.trace --device intercept_ms=12 --set max_requests=16
 """
 
-lab = typer.Typer(
-    help="Experiments on scheduling: side by side, or on recorded traffic.",
-    no_args_is_help=True,
-    rich_markup_mode="rich",
-    add_completion=False,
-)
+lab = options.group("Experiments on scheduling: side by side, or on recorded traffic.")
 
 
 @lab.command(epilog=GOODPUT_EPILOG)

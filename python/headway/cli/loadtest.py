@@ -10,6 +10,7 @@ import typer
 from headway.cli import options
 from headway.cli.connection import BY_OPTIONS, Connection, to_data
 from headway.cli.exits import EXIT_CODES_HELP, Exit, command, usage
+from headway.cli.stream import OUTPUT, MaxTokens
 
 if TYPE_CHECKING:
     from asyncio import AbstractEventLoop
@@ -21,7 +22,6 @@ if TYPE_CHECKING:
 
 LOAD = "Load"
 REQUESTS = "Requests"
-OUTPUT = "Models that write"
 
 EPILOG = f"""
 [bold]Examples[/bold]
@@ -122,17 +122,7 @@ def loadtest(
             rich_help_panel=OUTPUT,
         ),
     ] = False,
-    max_tokens: Annotated[
-        int | None,
-        typer.Option(
-            "--max-tokens",
-            metavar="N",
-            min=1,
-            max=1 << 38,
-            help="Output budget. [dim]Default: the model's.[/dim]",
-            rich_help_panel=OUTPUT,
-        ),
-    ] = None,
+    max_tokens: MaxTokens = None,
     first_slo: Annotated[
         str,
         typer.Option(
@@ -290,21 +280,22 @@ class _Session:
             return Exit.OK
         return Exit.UNAVAILABLE if set(result.errors) == {"UNREACHABLE"} else Exit.FAILED
 
+    def _connect(self) -> list[Any]:
+        from headway.client import Client, ManyStream
+
+        kind = ManyStream if self._many else Client
+        options = self._connection.client_options()
+        return [kind(self._connection.address, **options) for _ in range(self._num_channels)]
+
     async def _measure(self, root: int) -> "tuple[LoadRun, bool]":
         import asyncio
 
         from headway.cli.load_view import show_progress
-        from headway.client import Client, ManyStream
         from headway.clock import SystemClock
         from headway.loadtest import LoadRun, Workload
         from headway.rng import SeedTree
 
-        seeds = SeedTree(root)
-        connect = ManyStream if self._many else Client
-        callers: list[Any] = [
-            connect(self._connection.address, **self._connection.client_options())
-            for _ in range(self._num_channels)
-        ]
+        seeds, callers = SeedTree(root), self._connect()
         workload = Workload(
             self._template, size=self._size, deadlines=self._plan.deadlines, seeds=seeds
         )

@@ -67,15 +67,8 @@ headway audit --target acme
 {EXIT_CODES_HELP}
 """
 
-
-def _group(text: str) -> typer.Typer:
-    return typer.Typer(
-        help=text, no_args_is_help=True, rich_markup_mode="rich", add_completion=False
-    )
-
-
-replicas = _group("List, drain and undrain replicas.")
-split = _group("Show and change how traffic divides over versions.")
+replicas = options.group("List, drain and undrain replicas.")
+split = options.group("Show and change how traffic divides over versions.")
 
 
 @command

@@ -10,6 +10,18 @@ PORTS = "Ports"
 PROCESS = "Process"
 TLS = "TLS"
 
+
+def group(text: str, epilog: str | None = None) -> typer.Typer:
+    """A command that has commands of its own."""
+    return typer.Typer(
+        help=text,
+        epilog=epilog,
+        no_args_is_help=True,
+        rich_markup_mode="rich",
+        add_completion=False,
+    )
+
+
 ConfigFile = Annotated[
     Path | None,
     typer.Option(

@@ -39,13 +39,7 @@ headway rollout show minilm-0c3e5b1d2f8a7e64
 {EXIT_CODES_HELP}
 """
 
-rollouts = typer.Typer(
-    help="Move traffic to another version, on evidence.",
-    no_args_is_help=True,
-    rich_markup_mode="rich",
-    add_completion=False,
-    epilog=EPILOG,
-)
+rollouts = options.group("Move traffic to another version, on evidence.", EPILOG)
 
 
 rollouts.command()(command(simulate))

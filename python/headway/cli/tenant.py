@@ -33,18 +33,8 @@ _SECONDS = {"s": 1, "m": 60, "h": 3600, "d": 86_400}
 _LONGEST_S = 36_500 * 86_400
 _PRIORITIES = ("critical", "standard", "sheddable")
 
-tenants = typer.Typer(
-    help="List, make, change and remove tenants.",
-    no_args_is_help=True,
-    rich_markup_mode="rich",
-    add_completion=False,
-)
-quotas = typer.Typer(
-    help="Show and change quotas.",
-    no_args_is_help=True,
-    rich_markup_mode="rich",
-    add_completion=False,
-)
+tenants = options.group("List, make, change and remove tenants.")
+quotas = options.group("Show and change quotas.")
 
 Rate = Annotated[
     float | None,

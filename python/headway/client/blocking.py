@@ -6,11 +6,11 @@ Each client has a thread with a loop of its own; its methods may be called from 
 import asyncio
 import threading
 from collections.abc import Awaitable, Callable, Coroutine, Iterator, Mapping, Sequence
-from types import TracebackType
-from typing import Any, Self, TypeVar
+from typing import Any, TypeVar
 
 from headway.client.blocking_rollouts import BlockingRolloutCalls
 from headway.client.client import DEFAULT_MESSAGE_BYTES, Client
+from headway.client.closing import BlockingClosing
 from headway.client.control import ControlClient
 from headway.client.retry import RetryPolicy
 from headway.client.tls import ClientTls
@@ -50,7 +50,7 @@ class _Loop:
         self._loop.close()
 
 
-class BlockingClient:
+class BlockingClient(BlockingClosing):
     """Calls a gateway's InferenceService; see `Client`."""
 
     def __init__(
@@ -86,19 +86,8 @@ class BlockingClient:
         """Closes the connections and ends the thread."""
         self._loop.close(self._client.close)
 
-    def __enter__(self) -> Self:
-        return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        self.close()
-
-
-class BlockingControlClient(BlockingRolloutCalls):
+class BlockingControlClient(BlockingRolloutCalls, BlockingClosing):
     """Calls a gateway's ControlService; see `ControlClient`."""
 
     def __init__(
@@ -224,14 +213,3 @@ class BlockingControlClient(BlockingRolloutCalls):
     def close(self) -> None:
         """Closes the connection and ends the thread."""
         self._loop.close(self._client.close)
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        self.close()

@@ -3,11 +3,11 @@
 import itertools
 from collections.abc import AsyncGenerator, Sequence
 from dataclasses import dataclass, field
-from types import TracebackType
-from typing import Any, Self
+from typing import Any
 
 from grpc import aio
 
+from headway.client.closing import Closing
 from headway.client.errors import from_call
 from headway.client.retry import NO_RETRY, RetryPolicy, with_retries
 from headway.client.stream import events
@@ -70,7 +70,7 @@ def _calls(channel: aio.Channel) -> _Calls:
     )
 
 
-class Client:
+class Client(Closing):
     """Calls one gateway.
 
     Calls may run concurrently; they take turns over the channels. It is bound to the event loop
@@ -199,17 +199,6 @@ class Client:
 
     def _take(self) -> Held[_Calls]:
         return next(self._turns).take()
-
-    async def __aenter__(self) -> Self:
-        return self
-
-    async def __aexit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        await self.close()
 
 
 def text_input(*texts: str) -> types_pb2.Input:

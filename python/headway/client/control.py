@@ -1,12 +1,12 @@
 """ControlService, typed: what an operator does, from Python."""
 
 from collections.abc import AsyncGenerator, Mapping, Sequence
-from types import TracebackType
-from typing import Any, Self, TypeVar
+from typing import Any, TypeVar
 
 from grpc import aio
 
 from headway.client.client import Credentials
+from headway.client.closing import Closing
 from headway.client.errors import from_call
 from headway.client.retry import NO_RETRY, RetryPolicy, with_retries
 from headway.client.rollouts import RolloutCalls
@@ -24,7 +24,7 @@ DEFAULT_TIMEOUT_S = 10.0
 _PAGE = 1000
 
 
-class ControlClient(RolloutCalls):
+class ControlClient(RolloutCalls, Closing):
     """Operates one gateway, and what it shares with others.
 
     Bound to the event loop in which it is first used. Every method raises the errors of
@@ -269,17 +269,6 @@ class ControlClient(RolloutCalls):
     async def close(self) -> None:
         """Closes the connection; calls in flight are cancelled."""
         await self._channel.close()
-
-    async def __aenter__(self) -> Self:
-        return self
-
-    async def __aexit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        await self.close()
 
     async def _call(
         self, method: str, _kind: type[Answer], request: Any, *, again: bool = True

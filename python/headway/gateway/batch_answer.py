@@ -5,7 +5,7 @@ from collections.abc import Iterable
 from headway import errors
 from headway.gateway.flight import Flight
 from headway.gateway.pending import Pending
-from headway.rpc.convert import duration_from_ns
+from headway.rpc.convert import set_duration
 from headway.v1 import inference_pb2, worker_pb2
 
 _OK = worker_pb2.ITEM_STATUS_OK
@@ -46,30 +46,36 @@ def _complete(item: worker_pb2.ItemResult) -> bool:
     return item.status != _OK or item.HasField("output")
 
 
-def response_of(
-    flight: Flight, pending: Pending, item: worker_pb2.ItemResult, device_ns: int, now_ns: int
-) -> inference_pb2.InferResponse:
-    """The answer of one member."""
+def common_answer(flight: Flight, device_ns: int, now_ns: int) -> inference_pb2.InferResponse:
+    """What the answers of a batch's members have in common: made once, copied for each."""
     pool = flight.replica.pool
-    timings = inference_pb2.Timings(
-        queued=duration_from_ns(pending.queued_ns),
-        device=duration_from_ns(device_ns),
-        execution=duration_from_ns(now_ns - flight.sent_ns),
-        total=duration_from_ns(now_ns - pending.arrived_ns),
-        slack_at_dispatch=duration_from_ns(pending.slack_ns),
-    )
-    return inference_pb2.InferResponse(
-        request_id=pending.request_id,
+    common = inference_pb2.InferResponse(
         model=pool.model.name,
         version=pool.version,
         replica=flight.replica.worker_id,
-        attempts=pending.attempts,
-        hedged=pending.hedged,
-        output=item.output,
-        usage=item.usage,
-        timings=timings,
         batch=flight.info,
     )
+    set_duration(common.timings.device, device_ns)
+    set_duration(common.timings.execution, now_ns - flight.sent_ns)
+    return common
+
+
+def response_of(
+    common: inference_pb2.InferResponse, pending: Pending, item: worker_pb2.ItemResult, now_ns: int
+) -> inference_pb2.InferResponse:
+    """The answer of one member; `common` as `common_answer` made it for its batch."""
+    response = inference_pb2.InferResponse()
+    response.CopyFrom(common)
+    response.request_id = pending.request_id
+    response.attempts = pending.attempts
+    response.hedged = pending.hedged
+    response.output.CopyFrom(item.output)
+    response.usage.CopyFrom(item.usage)
+    timings = response.timings
+    set_duration(timings.queued, pending.queued_ns)
+    set_duration(timings.total, now_ns - pending.arrived_ns)
+    set_duration(timings.slack_at_dispatch, pending.slack_ns)
+    return response
 
 
 def too_large(size: int, limit: int) -> errors.MessageTooLarge:

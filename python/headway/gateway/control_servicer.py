@@ -20,6 +20,7 @@ from headway.gateway.rollouts.service import Rollouts
 from headway.gateway.rollouts.servicer import RolloutMethods
 from headway.gateway.state import StateReader, split_message
 from headway.gateway.state_feed import StateFeed
+from headway.naming import check_name
 from headway.rpc.convert import duration_ns
 from headway.rpc.interceptors import current_caller
 from headway.store.records import Author
@@ -208,7 +209,7 @@ class ControlServicer(RolloutMethods, control_pb2_grpc.ControlServiceServicer):
         self, request: control_pb2.DeleteTenantRequest, context: Any
     ) -> control_pb2.DeleteTenantResponse:
         """Removes a tenant and its keys."""
-        messages.check_name(request.tenant, "tenant")
+        check_name(request.tenant, "tenant")
         await self._plane.delete_tenant(self._author(), request.tenant)
         return control_pb2.DeleteTenantResponse()
 
@@ -218,7 +219,7 @@ class ControlServicer(RolloutMethods, control_pb2_grpc.ControlServiceServicer):
         self, request: control_pb2.CreateApiKeyRequest, context: Any
     ) -> control_pb2.CreateApiKeyResponse:
         """Makes a key; its secret is in this answer and nowhere else."""
-        messages.check_name(request.tenant, "tenant")
+        check_name(request.tenant, "tenant")
         messages.check_description(request.description)
         valid_ns = None
         if request.HasField("valid_for"):

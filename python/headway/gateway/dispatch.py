@@ -7,7 +7,14 @@ from typing import cast
 from headway import errors
 from headway._core import Batch, BatchOutcome, BreakerState, Ended, Scheduler
 from headway.clock import Clock
-from headway.gateway.batch_answer import match, member_error, response_of, too_large, used
+from headway.gateway.batch_answer import (
+    common_answer,
+    match,
+    member_error,
+    response_of,
+    too_large,
+    used,
+)
 from headway.gateway.flight import Flight, add_item, trace_of
 from headway.gateway.pending import Pending
 from headway.gateway.replica import Replica
@@ -181,8 +188,9 @@ class Dispatcher:
             used=used(items),
         )
         self._learn(flight, result)
+        common = common_answer(flight, result.device_ns, now_ns)
         for item in items:
-            self._end_member(flight, item, result, now_ns)
+            self._end_member(flight, item, common, now_ns)
         self._fail_all(flight, ended, now_ns, "the worker's answer left it out")
         if twin is not None:
             self._stop_ended(twin)
@@ -295,7 +303,7 @@ class Dispatcher:
         self,
         flight: Flight,
         item: worker_pb2.ItemResult,
-        result: worker_pb2.BatchResult,
+        common: inference_pb2.InferResponse,
         now_ns: int,
     ) -> None:
         pending = self._live.pop(item.item_id, None)
@@ -306,7 +314,7 @@ class Dispatcher:
             if size > self._max_message_bytes:
                 pending.fail(now_ns, too_large(size, self._max_message_bytes))
                 return
-            pending.answer(now_ns, response_of(flight, pending, item, result.device_ns, now_ns))
+            pending.answer(now_ns, response_of(common, pending, item, now_ns))
         else:
             pending.fail(now_ns, member_error(item, flight.replica.name))
 

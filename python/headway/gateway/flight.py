@@ -74,12 +74,12 @@ def trace_of(
 def add_item(execute: worker_pb2.ExecuteBatch, pending: Pending, now_ns: int) -> None:
     """Adds a member to a batch's message, with the time it has left."""
     request = pending.request
-    item = execute.items.add(
-        item_id=pending.ticket,
-        remaining_ns=max(1, pending.deadline_ns - now_ns),
-        input=request.input,
-        request_id=pending.request_id,
-    )
+    # Field by field: arguments by name take twice as long.
+    item = execute.items.add()
+    item.item_id = pending.ticket
+    item.remaining_ns = max(1, pending.deadline_ns - now_ns)
+    item.input.CopyFrom(request.input)
+    item.request_id = pending.request_id
     if request.HasField("max_output_units"):
         item.max_output_units = request.max_output_units
     if request.HasField("sampling"):

@@ -1,7 +1,6 @@
 """Control records to messages and back."""
 
 import base64
-import re
 from collections.abc import Sequence
 from typing import Any, TypeVar, cast
 
@@ -10,11 +9,11 @@ from google.protobuf.timestamp_pb2 import Timestamp
 from headway.admission.settings import LARGEST_WEIGHT, LEAST_RATE, LEAST_WEIGHT
 from headway.errors import InvalidRequest
 from headway.gateway.authentication import ROLES
+from headway.naming import check_name
 from headway.rpc.convert import NS_PER_S
 from headway.store.records import AuditEntry, KeyRecord, Role, TenantRecord
 from headway.v1 import control_pb2, types_pb2
 
-_NAME = re.compile(r"[a-z0-9]([a-z0-9._-]{0,62}[a-z0-9])?")
 _MAX_MODELS = 1024
 _MAX_PAGE = 1000
 _DEFAULT_PAGE = 100
@@ -75,16 +74,6 @@ def tenant_record(message: control_pb2.Tenant) -> TenantRecord:
     return TenantRecord(
         message.tenant, rate, burst, weight, int(priority), tuple(message.models), message.disabled
     )
-
-
-def check_name(name: str, field: str) -> None:
-    """Raises InvalidRequest for what is no name."""
-    if _NAME.fullmatch(name) is None:
-        raise InvalidRequest(
-            f"{field} is {name[:80]!r}; use lower-case letters, digits, . _ and -, at most 64, a "
-            "letter or digit at both ends",
-            field=field,
-        )
 
 
 def key_message(record: KeyRecord) -> control_pb2.ApiKey:

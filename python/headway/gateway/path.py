@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import AsyncGenerator, Callable, Iterable
+from functools import partial
 
 from headway import errors
 from headway._core import Admission, RefusalReason, Scheduler, Verdict, hash_key
@@ -111,6 +112,21 @@ class RequestPath:
             self.cancel(pending)
             raise
 
+    def begin(
+        self, request: InferRequest, caller: Caller, remaining_s: float | None
+    ) -> "tuple[asyncio.Future[InferResponse], Callable[[], None]] | None":
+        """As `infer`, without a coroutine: the answer's future, and what to do if it is cancelled.
+
+        None for a request that may have to wait for another's answer: nothing has happened then.
+
+        Raises:
+          RequestError: refused.
+        """
+        if request.idempotency_key:
+            return None
+        pending = self.submit(request, caller, remaining_s)
+        return pending.future, partial(self.cancel, pending)
+
     async def stream(
         self, request: InferRequest, caller: Caller, remaining_s: float | None
     ) -> AsyncGenerator[inference_pb2.InferStreamResponse]:
@@ -218,7 +234,12 @@ class RequestPath:
         record.lane = lane = request.lane or _INTERACTIVE
         record.weight = weight = request.weight if request.HasField("weight") else 1.0
         if pool.card.generative:
-            return self._streams.submit(request, record, model, reads_along=reads_along)
+            try:
+                return self._streams.submit(request, record, model, reads_along=reads_along)
+            except errors.RequestError as refused:
+                version = "" if record.pool is None else record.pool.version
+                self._metrics.refused(model.name, version, record.priority, refused.reason)
+                raise
         refuse_writing(request, pool.name)
         record.units, record.rows = units, rows = pool.estimator.estimate(request.input)
         pinned = pool.handle if request.version else -1

@@ -1,6 +1,7 @@
 """A request between its arrival and its answer."""
 
 import asyncio
+from abc import abstractmethod
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -13,8 +14,38 @@ if TYPE_CHECKING:
     from headway.rollout.tap import ArmTap
 
 
+class Answerable:
+    """What awaits an answer, or an error in its place."""
+
+    __slots__ = ()
+
+    request_id: str
+    future: "asyncio.Future[inference_pb2.InferResponse]"
+    record: "Record"
+    ended: bool
+
+    def answer(self, now_ns: int, response: inference_pb2.InferResponse) -> None:
+        """Ends it with an answer."""
+        if not self.ended:
+            self.record.ended_ns, self.record.outcome = now_ns, "ok"
+        if self._end(now_ns, "ok"):
+            self.future.set_result(response)
+
+    def fail(self, now_ns: int, error: RequestError) -> None:
+        """Ends it with an error."""
+        if not self.ended:
+            error.metadata.setdefault("request_id", self.request_id)
+            self.record.fail(now_ns, error)
+        if self._end(now_ns, error.reason):
+            self.future.set_exception(error)
+
+    @abstractmethod
+    def _end(self, now_ns: int, outcome: str) -> bool:
+        """Counts the end; True if it is the first one and somebody still waits for it."""
+
+
 @dataclass(slots=True, eq=False)
-class Pending:
+class Pending(Answerable):
     """One live request. It ends exactly once; later ends change nothing."""
 
     ticket: int
@@ -34,23 +65,7 @@ class Pending:
     # Counts its outcome for a rollout, as of its admission; None where there is none.
     tap: "ArmTap | None" = None
 
-    def answer(self, now_ns: int, response: inference_pb2.InferResponse) -> None:
-        """Ends it with an answer."""
-        if not self.ended:
-            self.record.ended_ns, self.record.outcome = now_ns, "ok"
-        if self._end(now_ns, "ok"):
-            self.future.set_result(response)
-
-    def fail(self, now_ns: int, error: RequestError) -> None:
-        """Ends it with an error."""
-        if not self.ended:
-            error.metadata.setdefault("request_id", self.request_id)
-            self.record.fail(now_ns, error)
-        if self._end(now_ns, error.reason):
-            self.future.set_exception(error)
-
     def _end(self, now_ns: int, outcome: str) -> bool:
-        """Counts the end; True if somebody still waits for it."""
         if self.ended:
             return False
         self.ended = True

@@ -1,16 +1,14 @@
 """What a worker may say of itself. Everything it says is believed later, so it is judged here."""
 
 import math
-import re
 from collections.abc import Iterable
 
 from headway.admission.settings import MOST_QUEUED
 from headway.errors import InvalidRequest
-from headway.naming import NAME_PATTERN
+from headway.naming import check_name
 from headway.rpc.convert import duration_ns
 from headway.v1 import fleet_pb2, types_pb2
 
-_NAME = re.compile(NAME_PATTERN)
 _MAX_ADDRESS = 256
 _MAX_INSTANCE = 128
 _MAX_MODELS = 256
@@ -46,7 +44,7 @@ def _check_worker(request: fleet_pb2.RegisterRequest) -> None:
     for name in ("worker_id", "instance_id", "address"):
         if not getattr(request, name):
             raise InvalidRequest(f"{name} is empty", field=name)
-    _check_name(request.worker_id, "worker_id")
+    check_name(request.worker_id, "worker_id")
     if len(request.instance_id) > _MAX_INSTANCE:
         raise InvalidRequest(
             f"instance_id has {len(request.instance_id)} characters; at most {_MAX_INSTANCE}",
@@ -77,18 +75,9 @@ def _check_worker(request: fleet_pb2.RegisterRequest) -> None:
             )
 
 
-def _check_name(name: str, field: str) -> None:
-    if _NAME.fullmatch(name) is None:
-        raise InvalidRequest(
-            f"{field} is {name[:64]!r}; use 1 to 64 of a-z, 0-9, dot, underscore and hyphen, with "
-            "a letter or digit at both ends",
-            field=field,
-        )
-
-
 def _check_card(card: types_pb2.ModelCard, field: str) -> None:
-    _check_name(card.model, f"{field}.model")
-    _check_name(card.version, f"{field}.version")
+    check_name(card.model, f"{field}.model")
+    check_name(card.version, f"{field}.version")
     unit, limits = card.unit_estimate, card.batch_limits
     _check_rates(
         f"{field}.unit_estimate",

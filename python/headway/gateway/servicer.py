@@ -3,7 +3,7 @@
 import asyncio
 import contextlib
 import logging
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from typing import Any
 
 from headway.errors import InvalidRequest, RequestError
@@ -35,6 +35,12 @@ class InferenceServicer(inference_pb2_grpc.InferenceServiceServicer):
     ) -> inference_pb2.InferResponse:
         """One request, one answer."""
         return await self._path.infer(request, current_caller(), context.time_remaining())
+
+    def begin_infer(
+        self, request: inference_pb2.InferRequest, caller: Caller, remaining_s: float | None
+    ) -> "tuple[asyncio.Future[inference_pb2.InferResponse], Callable[[], None]] | None":
+        """`Infer` for servers without a coroutine for a call (`rpc.interceptors.Begin`)."""
+        return self._path.begin(request, caller, remaining_s)
 
     async def InferStream(
         self, request: inference_pb2.InferStreamRequest, context: Any

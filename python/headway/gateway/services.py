@@ -84,6 +84,7 @@ class Gateway:
             # pygrpc-native keeps names that begin with grpc- to itself (docs/adr/0004).
             pushback=self.settings.transport != "native",
             streams=self.peer_streams,
+            direct={"Infer": inference.begin_infer},
         )
         inference_pb2_grpc.add_InferenceServiceServicer_to_server(inference, Lenient(server))
         self.health.add_to(standing or server)

@@ -35,6 +35,8 @@ def refuse_writing(request: inference_pb2.InferRequest, model: str) -> None:
             "units that it writes; leave it out",
             field="max_output_units",
         )
+    if not request.HasField("sampling"):
+        return
     for field, _ in request.sampling.ListFields():
         raise InvalidRequest(
             f"sampling.{field.name} is set, and {model} answers whole and draws nothing; leave "

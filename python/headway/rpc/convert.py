@@ -108,9 +108,18 @@ def duration_ns(duration: Duration) -> int:
 
 def duration_from_ns(ns: int) -> Duration:
     """A Duration of so many nanoseconds; both parts carry its sign, as the type asks."""
-    magnitude = abs(ns)
-    sign = -1 if ns < 0 else 1
-    return Duration(seconds=sign * (magnitude // NS_PER_S), nanos=sign * (magnitude % NS_PER_S))
+    duration = Duration()
+    set_duration(duration, ns)
+    return duration
+
+
+def set_duration(duration: Duration, ns: int) -> None:
+    """Makes a Duration so many nanoseconds; a field of a message that was not set is then."""
+    if ns >= 0:
+        duration.seconds, duration.nanos = divmod(ns, NS_PER_S)
+    else:
+        seconds, nanos = divmod(-ns, NS_PER_S)
+        duration.seconds, duration.nanos = -seconds, -nanos
 
 
 def deadline_ns(now_ns: int, remaining_s: float | None, longest_ns: int) -> int | None:

@@ -8,10 +8,10 @@ that a call costs on the native one), which a wrapper does not need.
 import asyncio
 import functools
 import logging
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping
 from contextvars import ContextVar
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import Any, NoReturn, Protocol
 
 from google.protobuf.message import DecodeError
 from grpc import aio
@@ -77,6 +77,18 @@ class Authenticator(Protocol):
         ...
 
 
+Begin = Callable[
+    [Any, Caller, float | None], "tuple[asyncio.Future[Any], Callable[[], None]] | None"
+]
+"""Begins what a method does for a request, its caller and the seconds left (None: no deadline).
+
+Returns the future of the answer, and what to do if that is cancelled: the caller left. None where
+it takes a coroutine; nothing has happened then.
+"""
+
+DIRECT = "__direct__"
+"""A guarded method's attribute: its `DirectMethod`, if it has one."""
+
 _caller: ContextVar[Caller] = ContextVar("caller")
 
 
@@ -93,12 +105,14 @@ def guard(
     *,
     pushback: bool = True,
     streams: PeerStreams | None = None,
+    direct: Mapping[str, Begin] | None = None,
 ) -> None:
     """Wraps `methods` of a servicer in place.
 
     Each call is authenticated first; each exception leaves through the status table, once.
     `pushback`: whether the server lets through the trailer grpc-retry-pushback-ms. `streams`:
-    counts streaming calls by address; None for no bound.
+    counts streaming calls by address; None for no bound. `direct`: by method, what begins it, for
+    servers that need no coroutine for a call.
     """
     counted = streams or PeerStreams(None)
     for method in methods:
@@ -109,7 +123,36 @@ def guard(
             if _is_stream(behaviour)
             else _unary(behaviour, path, authenticate, pushback)
         )
+        if direct and method in direct:
+            setattr(wrapped, DIRECT, DirectMethod(path, authenticate, pushback, direct[method]))
         setattr(servicer, method, wrapped)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class DirectMethod:
+    """A guarded method as a server begins it that has no coroutine for it."""
+
+    _path: str
+    _authenticate: Authenticator
+    _pushback: bool
+    _begin: Begin
+
+    def begin(
+        self, request: Any, metadata: Metadata, remaining_s: float | None
+    ) -> "tuple[asyncio.Future[Any], Callable[[], None]] | None":
+        """As the method's `Begin`, for whoever `metadata` names.
+
+        Raises:
+          Exception: for `ending`.
+        """
+        caller = self._authenticate(lambda: metadata, self._path)
+        if type(request) is Malformed:
+            raise refusal_of(request.why)
+        return self._begin(request, caller, remaining_s)
+
+    def ending(self, error: Exception) -> "Ending":
+        """Code, message and trailers that tell a caller of an error."""
+        return _ending(error, self._path, self._pushback)
 
 
 def _is_stream(behaviour: Callable[..., Any]) -> bool:
@@ -134,15 +177,10 @@ def _unary(
         except aio.AbortError:
             raise
         except Exception as error:
-            ending = _ending(error, path, pushback)
-        # See `_abort`.
-        del request
-        stop = await _abort(context, ending, path)
-        del context
-        try:
-            raise stop
-        finally:
-            del stop
+            refusal = _refuse(context, _ending(error, path, pushback), path)
+        # `_refuse` says why this frame lets go of them.
+        del request, context
+        await refusal
 
     return call
 
@@ -168,25 +206,21 @@ def _streaming(
         except aio.AbortError:
             raise
         except Exception as error:
-            ending = _ending(error, path, pushback)
+            refusal = _refuse(context, _ending(error, path, pushback), path)
         finally:
             streams.leave(entered)
-        # See `_abort`.
-        del request
-        stop = await _abort(context, ending, path)
-        del context
-        try:
-            raise stop
-        finally:
-            del stop
+        # `_refuse` says why this frame lets go of them.
+        del request, context
+        await refusal
 
     return call
 
 
-_Ending = tuple[Any, str, tuple[tuple[str, str | bytes], ...]]
+Ending = tuple[Any, str, tuple[tuple[str, str | bytes], ...]]
+"""Code, message and trailers."""
 
 
-def _ending(error: Exception, path: str, pushback: bool) -> _Ending:
+def _ending(error: Exception, path: str, pushback: bool) -> Ending:
     """Code, message and trailers for an exception of a servicer."""
     if isinstance(error, DecodeError):
         error = refusal_of(str(error))
@@ -195,20 +229,24 @@ def _ending(error: Exception, path: str, pushback: bool) -> _Ending:
     return abort_arguments(error, pushback=pushback)
 
 
-async def _abort(context: Any, ending: _Ending, path: str) -> BaseException:
-    """Tells the caller; returns what is to be raised then.
+async def _refuse(context: Any, ending: Ending, path: str) -> NoReturn:
+    """Tells the caller, and leaves with what ends the call.
 
     grpc.aio keeps that exception with the call, and its traceback leads to every frame it leaves
     through. A frame with the call's context makes a cycle that lasts until a garbage collection,
     which gateways make rarely, and keeps all the frames hold: 64 MiB of a request, say. So it
-    is raised where neither is held any more.
+    is raised where neither is held any more: here, and in the frame that awaits this.
     """
+    stop: BaseException = asyncio.CancelledError()
     try:
         await context.abort(*ending)
     except aio.AbortError as aborted:
-        stop: BaseException = aborted.with_traceback(None)
-        return stop
+        stop = aborted.with_traceback(None)
     except Exception as late:
         # The client left while its error was on the way; grpc.aio has no better name for it.
         _log.debug("%s had no caller left to tell: %s", path, late)
-    return asyncio.CancelledError()
+    del context
+    try:
+        raise stop
+    finally:
+        del stop

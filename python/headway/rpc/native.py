@@ -2,16 +2,16 @@
 
 from typing import Any
 
-import pygrpc_native.aio
 from pygrpc_native import _native
 
 from headway.clock import SystemClock
+from headway.rpc.direct import DirectServer
 
 _FIRST_WAIT_NS = 1_000_000
 _LONGEST_WAIT_NS = 50_000_000
 
 
-class NativeServer(pygrpc_native.aio.Server):
+class NativeServer(DirectServer):
     """pygrpc-native's server of asyncio, with another way to wait for a reader.
 
     The package's own blocks a thread of the event loop's executor until the reader makes room.

@@ -63,7 +63,7 @@ class Prompt:
 
 
 # What follows keeps neither request nor context in a frame that an abort leaves through: see
-# `interceptors._abort`.
+# `interceptors._refuse`.
 
 
 def _unary(behaviour: Any, seconds: float) -> Any:

@@ -1,6 +1,8 @@
 """Opens databases: URLs, drivers, and how each of the two kinds is set up."""
 
+import itertools
 import os
+import sqlite3
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
@@ -41,6 +43,11 @@ class Address:
         """SQLite's file; None for PostgreSQL and for a database in memory."""
         name = self.url.database
         return None if self.is_postgresql or name in (None, "", ":memory:") else Path(str(name))
+
+    @property
+    def is_in_memory(self) -> bool:
+        """True for SQLite without a file."""
+        return not self.is_postgresql and self.file is None
 
     @property
     def libpq(self) -> str:
@@ -93,8 +100,30 @@ def make_private(file: Path) -> None:
         ) from error
 
 
-def make_engine(address: Address, *, timeout_s: float) -> AsyncEngine:
+class Memory:
+    """A database in memory: it is there for as long as this is, whatever its users do.
+
+    Without the connection that is held here it would go with the one connection of its engine, and
+    SQLAlchemy drops that when whoever waits for it is cancelled.
+    """
+
+    _numbers = itertools.count()
+
+    def __init__(self) -> None:
+        name = f"file:headway-{next(self._numbers)}"
+        query = {"mode": "memory", "cache": "shared", "uri": "true"}
+        self.url = URL.create("sqlite+aiosqlite", database=name, query=query)
+        self._held = sqlite3.connect(f"{name}?mode=memory&cache=shared", uri=True)
+
+    def close(self) -> None:
+        """Lets it go."""
+        self._held.close()
+
+
+def make_engine(address: Address, *, timeout_s: float, memory: Memory | None = None) -> AsyncEngine:
     """An engine, not connected yet.
+
+    `memory`: the database that an address without a file stands for.
 
     Raises:
       ConfigError: the driver's package is not installed.
@@ -102,7 +131,7 @@ def make_engine(address: Address, *, timeout_s: float) -> AsyncEngine:
     backend = address.url.get_backend_name()
     options = _postgresql(timeout_s) if address.is_postgresql else _sqlite(address, timeout_s)
     try:
-        engine = create_async_engine(address.url, **options)
+        engine = create_async_engine(memory.url if memory else address.url, **options)
     except ImportError as error:
         raise ConfigError(
             f"gateway.store.url needs the package {_DRIVER[backend]}; run "
@@ -149,12 +178,11 @@ def _postgresql(timeout_s: float) -> dict[str, Any]:
 def _sqlite(address: Address, timeout_s: float) -> dict[str, Any]:
     from sqlalchemy.pool import AsyncAdaptedQueuePool
 
-    in_memory = address.file is None
     return {
         "poolclass": AsyncAdaptedQueuePool,
-        # A database in memory lives in its one connection.
-        "pool_size": 1 if in_memory else 2,
-        "max_overflow": 0 if in_memory else 3,
+        # Connections that share a memory do not wait for each other's locks.
+        "pool_size": 1 if address.is_in_memory else 2,
+        "max_overflow": 0 if address.is_in_memory else 3,
         "pool_timeout": timeout_s,
         "connect_args": {"timeout": timeout_s},
     }

@@ -15,7 +15,7 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 from headway.errors import StartupError, StoreUnavailable
 from headway.store import codec, schema
 from headway.store.change import Change
-from headway.store.engine import WRITE, Address, driver_errors, make_engine, make_private
+from headway.store.engine import WRITE, Address, Memory, driver_errors, make_engine, make_private
 from headway.store.file_watch import FileWatch
 from headway.store.migrate import upgrade
 from headway.store.records import (
@@ -48,7 +48,8 @@ class Store(RolloutTables):
         """`timeout_s`: longest time for one operation."""
         self.address = address
         self._timeout_s = timeout_s
-        self._engine = make_engine(address, timeout_s=timeout_s)
+        self._memory = Memory() if address.is_in_memory else None
+        self._engine = make_engine(address, timeout_s=timeout_s, memory=self._memory)
         self._watch = FileWatch(address.file)
         kinds = (DBAPIError, PoolTimeoutError, OSError, TimeoutError)
         self._away: tuple[type[BaseException], ...] = (*kinds, *driver_errors(address))
@@ -77,6 +78,8 @@ class Store(RolloutTables):
     async def close(self) -> None:
         """Closes the connections."""
         await self._engine.dispose()
+        if self._memory is not None:
+            self._memory.close()
 
     async def revision(self) -> int:
         """Number of the last change."""

@@ -6,16 +6,16 @@ from dataclasses import dataclass
 from prometheus_client.core import (
     CounterMetricFamily,
     GaugeMetricFamily,
-    HistogramMetricFamily,
     Metric,
 )
 from prometheus_client.registry import Collector
 
-from headway.telemetry.gateway import (
+from headway.telemetry.distribution import (
     BATCH_BOUNDS,
     GAP_BOUNDS_S,
     LATENCY_BOUNDS_S,
     Distribution,
+    histograms,
 )
 from headway.v1 import worker_pb2
 
@@ -25,7 +25,6 @@ _STATUS_NAMES = {
     for name, value in worker_pb2.ItemStatus.items()
 }
 NUM_STATUSES = len(_STATUS_NAMES)
-_STREAMS_ONLY = frozenset({"first_token", "gap"})
 
 
 class ModelMetrics:
@@ -146,14 +145,7 @@ class WorkerMetrics(Collector):
             ("first_token", "headway_worker_first_token_seconds", "Receipt to the first token."),
             ("gap", "headway_worker_token_gap_seconds", "Time between two deliveries."),
         )
-        for attribute, name, text in shapes:
-            family = HistogramMetricFamily(name, text, labels=("model", "version"))
-            for labels, counts in self._models.items():
-                distribution: Distribution = getattr(counts, attribute)
-                if attribute in _STREAMS_ONLY and distribution.is_empty():
-                    continue
-                family.add_metric(labels, distribution.buckets(), distribution.total)
-            yield family
+        return histograms(shapes, self._models)
 
     def _gauges(self) -> Iterable[Metric]:
         read = self._read_gauges()

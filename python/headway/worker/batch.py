@@ -181,12 +181,13 @@ class PendingBatch:
             by_status[status] += 1
             if status == OK:
                 assert isinstance(outcome, ItemOutput)
-                usage = types_pb2.Usage(
-                    prompt_units=outcome.units,
-                    rows=outcome.rows,
-                    truncated_rows=outcome.truncated_rows,
-                )
-                add(item_id=item_id, status=status, output=outcome.output, usage=usage)
+                # Field by field: arguments by name take twice as long.
+                answered = add()
+                answered.item_id, answered.status = item_id, status
+                answered.output.CopyFrom(outcome.output)
+                usage = answered.usage
+                usage.prompt_units, usage.rows = outcome.units, outcome.rows
+                usage.truncated_rows = outcome.truncated_rows
             elif status in (INVALID, FAILED):
                 add(item_id=item_id, status=status, message=str(outcome))
             else:

@@ -33,6 +33,25 @@ pub struct LaneSpec {
 }
 
 impl LaneSpec {
+    /// A request that arrived at 0 and of which nothing has been done and nothing else is known.
+    #[must_use]
+    pub fn new(prompt_tokens: u32, output_limit: u32) -> Self {
+        Self {
+            arrived_at_ns: 0,
+            prompt_tokens,
+            prompt_left: prompt_tokens,
+            generated: 0,
+            output_limit,
+            weight: 1.0,
+            acceptance: Vec::new(),
+            first_token_deadline_ns: None,
+            completion_deadline_ns: None,
+            gap_target_ns: None,
+            expected_tokens: None,
+            feedback: false,
+        }
+    }
+
     /// Names the first field out of range.
     ///
     /// # Errors

@@ -3,6 +3,7 @@
 //! Every request is in exactly one place: queued in its pool, or executing in one batch. All ways
 //! to end it go through `Scheduler::finish`, so it ends once, and every count returns to zero.
 mod admission;
+mod answered;
 mod blame;
 mod dispatch;
 mod displace;
@@ -12,6 +13,7 @@ mod feedback;
 mod hedging;
 mod limits;
 mod offer;
+mod outputs;
 mod pool;
 mod quota;
 mod reads;
@@ -33,14 +35,17 @@ use crate::deadline::Deadlines;
 use crate::error::CoreError;
 use crate::rng::Rng;
 use crate::slab::{Slab, MAX_SLOTS};
-use crate::tenants::TenantTable;
+use crate::tenants::{TenantTable, Used};
 
+use answered::Leavers;
 use blame::Case;
+use outputs::Output;
 use pool::Pool;
 use replica::{Replica, Share};
 
 pub use limits::{AdmissionSettings, Condition, ReplicaLimits};
 pub use offer::{Admission, Offer, Reading, RefusalReason, Verdict};
+pub use outputs::{OutputOffer, OutputReport};
 pub use report::{Batch, BatchOutcome, Ended, Report};
 pub use resilience::Resilience;
 pub use stats::{PoolStats, ReplicaStats};
@@ -72,6 +77,10 @@ const NOWHERE: u64 = u64::MAX;
 impl Request {
     fn is_queued(&self) -> bool {
         self.batch == 0
+    }
+
+    fn reserved(&self) -> Used {
+        Used { units: self.item.units, device_ns: self.device_ns }
     }
 
     fn has_failed(&self) -> bool {
@@ -122,6 +131,7 @@ pub struct Scheduler {
     pools: Slab<Pool>,
     replicas: Slab<Replica>,
     live: Slab<Request>,
+    outputs: Slab<Output>,
     deadlines: Deadlines,
     dispatches: BTreeMap<u64, Dispatch>,
     /// By failed batch.
@@ -132,15 +142,18 @@ pub struct Scheduler {
     next_batch: u64,
     next_order: u64,
     chosen: Vec<u32>,
+    leavers: Leavers,
 }
 
 impl Scheduler {
-    /// Holds at most `max_live` requests, each executed at most `max_attempts` times.
+    /// Holds at most `max_live` requests, each executed at most `max_attempts` times, and as many
+    /// outputs.
     ///
     /// # Errors
     /// A bound below 1 or above its largest value.
     pub fn new(seed: u64, max_live: i64, max_attempts: i64) -> Result<Self, CoreError> {
         let max_live = check::count("max_live", max_live, 1, check::MAX_LIVE, "from 1 to 2**24")?;
+        let max_live = usize::try_from(max_live).unwrap_or(MAX_SLOTS);
         let max_attempts =
             check::count("max_attempts", max_attempts, 1, 1 << 20, "from 1 to 2**20")?;
         Ok(Self {
@@ -151,7 +164,8 @@ impl Scheduler {
             models: Vec::new(),
             pools: Slab::new(MAX_SLOTS, 0),
             replicas: Slab::new(MAX_SLOTS, 0),
-            live: Slab::new(usize::try_from(max_live).unwrap_or(MAX_SLOTS), 1),
+            live: Slab::new(max_live, 1),
+            outputs: Slab::new(max_live, 1),
             deadlines: Deadlines::new(),
             dispatches: BTreeMap::new(),
             cases: BTreeMap::new(),
@@ -160,6 +174,7 @@ impl Scheduler {
             next_batch: 1,
             next_order: 0,
             chosen: Vec::new(),
+            leavers: Leavers::default(),
         })
     }
 

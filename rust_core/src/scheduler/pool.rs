@@ -15,6 +15,7 @@ use crate::tree::OrderTree;
 
 use super::displace::Displaceable;
 use super::envelope::Envelope;
+use super::outputs::Lanes;
 use super::replica::Replica;
 use super::speed::STEPS;
 use super::tenancy::Classes;
@@ -61,6 +62,7 @@ pub(super) struct Pool {
     pub reserved: [f64; 2],
     pub classes: Classes,
     pub displaceable: Displaceable,
+    pub lanes: Lanes,
     pub num_replicas: usize,
     pub eligible: EligibleIndex,
     /// Eligible replicas by speed.
@@ -112,6 +114,7 @@ impl Pool {
             reserved: [0.0; 2],
             classes: Classes::default(),
             displaceable: Displaceable::default(),
+            lanes: Lanes::default(),
             num_replicas: 0,
             eligible: EligibleIndex::new(),
             eligible_speeds: BTreeSet::new(),
@@ -168,15 +171,19 @@ impl Pool {
         let middle = self.capacity_speeds.len().saturating_sub(TOLD_SPEEDS);
         let fast =
             self.capacity_speeds.iter().rev().take(if middle > 0 { ends } else { TOLD_SPEEDS });
-        let mut speeds: Vec<f64> = fast.map(|&(steps, _)| f64::from(steps) / STEPS).collect();
+        let slow = self.capacity_speeds.iter().take(if middle > 0 { ends } else { 0 });
+        let (mut speeds, mut told) = ([0.0; TOLD_SPEEDS], 0);
+        for (speed, &(steps, _)) in speeds.iter_mut().zip(fast.chain(slow)) {
+            *speed = f64::from(steps) / STEPS;
+            told += 1;
+        }
+        let speeds = &mut speeds[..told];
         if middle > 0 {
-            let slow = self.capacity_speeds.iter().take(ends);
-            speeds.extend(slow.map(|&(steps, _)| f64::from(steps) / STEPS));
             speeds.sort_unstable_by(|a, b| b.total_cmp(a));
         }
         let unit_ratio = self.unit_ratio.unwrap_or(1.0);
         let fleet = Fleet {
-            speeds: &speeds,
+            speeds,
             total_speed: self.ready_speed_steps as f64 / STEPS,
             limits: self.envelope.largest(),
             expected: self.expected(),

@@ -17,7 +17,7 @@
 //! Camerini, Fratta and Maffioli, Math. Prog. Study 3, 1975.
 
 use super::engine::Device;
-use super::trace::Trace;
+use super::trace::{Trace, TraceRow};
 use knapsack::{relaxed, Knapsack, Offer};
 
 mod knapsack;
@@ -85,16 +85,7 @@ struct Search<'a> {
 /// With weights of 1: of the number of requests. 0 for an empty trace.
 #[must_use]
 pub fn clairvoyant_bound(trace: &Trace, device: &Device, effort: &BoundEffort) -> f64 {
-    let jobs: Vec<Job> = trace
-        .rows
-        .iter()
-        .map(|row| Job {
-            at_ns: row.at_ns,
-            due_ns: row.at_ns + row.deadline_ns,
-            units: row.units as f64,
-            value: row.weight,
-        })
-        .collect();
+    let jobs = jobs_of(trace);
     if jobs.is_empty() {
         return 0.0;
     }
@@ -106,6 +97,16 @@ pub fn clairvoyant_bound(trace: &Trace, device: &Device, effort: &BoundEffort) -
     improve(search, &mut prices, effort.search_rounds, FIRST_AMBITION);
     let last = Search::new(&jobs, device, effort.final_step_ns, slack_ns);
     improve(last, &mut prices, effort.final_rounds.max(1), LAST_AMBITION).min(offered)
+}
+
+fn jobs_of(trace: &Trace) -> Vec<Job> {
+    let job = |row: &TraceRow| Job {
+        at_ns: row.at_ns,
+        due_ns: row.at_ns + row.deadline_ns,
+        units: row.units as f64,
+        value: row.weight,
+    };
+    trace.rows.iter().map(job).collect()
 }
 
 /// Prices at which every unit of device time is worth the same: the bound by capacity alone.

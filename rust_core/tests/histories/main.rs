@@ -8,28 +8,25 @@
     clippy::cast_sign_loss
 )]
 mod step;
+#[path = "../support/mod.rs"]
+mod support;
 mod world;
 
 use std::cell::Cell;
 
 use proptest::prelude::*;
-use proptest::test_runner::{RngSeed, TestRunner};
+use proptest::test_runner::TestRunner;
 
 use step::step;
+use support::cases;
 use world::World;
 
-/// The same cases at each run.
-fn cases() -> ProptestConfig {
-    ProptestConfig {
-        cases: 400,
-        rng_seed: RngSeed::Fixed(20_240_511),
-        failure_persistence: None,
-        ..ProptestConfig::default()
-    }
+fn every() -> ProptestConfig {
+    cases(400, 20_240_511)
 }
 
 proptest! {
-    #![proptest_config(cases())]
+    #![proptest_config(every())]
 
     #[test]
     fn every_ticket_ends_once_and_nothing_leaks(steps in prop::collection::vec(step(), 1..250)) {
@@ -60,7 +57,7 @@ proptest! {
 #[test]
 fn nobody_is_given_up_who_could_be_served() {
     let given_up = Cell::new(0);
-    let ran = TestRunner::new(cases()).run(&prop::collection::vec(step(), 1..250), |steps| {
+    let ran = TestRunner::new(every()).run(&prop::collection::vec(step(), 1..250), |steps| {
         let mut world = World::new()?;
         world.is_exact = true;
         for step in &steps {

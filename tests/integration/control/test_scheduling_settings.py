@@ -4,14 +4,8 @@ import asyncio
 from pathlib import Path
 
 import pytest
-from tests.support.fleet import (
-    RunningGateway,
-    running_gateway,
-    running_worker,
-    text_request,
-    until_executing,
-    until_live,
-)
+from tests.support.fleet import RunningGateway, ms, text_request, until_live
+from tests.support.scripted import ScriptedWorker, scripted
 
 from headway.config import load_gateway, read_layers
 from headway.errors import ConfigError
@@ -67,34 +61,33 @@ def test_a_models_own_settings_win_one_by_one(tmp_path: Path) -> None:
     assert (own.alpha, own.large_share, own.bulk_share, own.shed_early) == (0.6, 0.1, 0.05, True)
 
 
-async def order_of_answers(running: RunningGateway) -> list[str]:
-    """A long critical and a short sheddable request, queued behind a running one."""
-    first = running.inference.Infer(text_request("x"), timeout=60)
-    await until_executing(running)
-    done: list[str] = []
+async def order_of_work(running: RunningGateway, worker: ScriptedWorker) -> list[str]:
+    """A large critical and a small, sooner sheddable request, queued behind a running one."""
+    waiting = [
+        ("running", 4, types_pb2.PRIORITY_STANDARD, 60_000),
+        ("critical", 4000, types_pb2.PRIORITY_CRITICAL, 30_000),
+        ("sheddable", 400, types_pb2.PRIORITY_SHEDDABLE, 20_000),
+    ]
     calls = []
-    for name, text, priority in (
-        ("critical", "x" * 4000, types_pb2.PRIORITY_CRITICAL),
-        ("sheddable", "x" * 400, types_pb2.PRIORITY_SHEDDABLE),
-    ):
-        call = running.inference.Infer(text_request(text, priority=priority), timeout=60)
-        call.add_done_callback(lambda _, name=name: done.append(name))
-        calls.append(call)
-    await until_live(running, 3)
-    await asyncio.gather(first, *calls)
-    return done
+    for name, length, priority, slo_ms in waiting:
+        request = text_request(name.ljust(length), priority=priority, slo=ms(slo_ms))
+        calls.append(running.inference.Infer(request, timeout=60))
+        await until_live(running, len(calls))
+    begun = [await worker.batches.get()]
+    for _ in waiting[1:]:
+        worker.work(begun[-1])
+        begun.append(await worker.batches.get())
+    worker.work(begun[-1])
+    await asyncio.gather(*calls)
+    return [item.input.text.rstrip() for batch in begun for item in batch.items]
 
 
 async def test_a_reload_changes_who_comes_first(tmp_path: Path) -> None:
     file = tmp_path / "headway.toml"
     file.write_text(OPEN)
-    # Time enough for all three to be there, on a busy machine too.
-    slow = {"intercept_ms": 1000, "slope_ms_per_unit": 0.01, "max_requests": 1}
-    async with (
-        running_gateway(lambda: load(file)) as running,
-        running_worker(running, runtime=slow),
-    ):
-        assert await order_of_answers(running) == ["critical", "sheddable"]
+    async with scripted(load=lambda: load(file)) as (running, worker):
+        assert await order_of_work(running, worker) == ["running", "critical", "sheddable"]
+        # Only both together bring the sheddable one forward: by either alone, size or class wins.
         file.write_text(
             OPEN + "[gateway.models.sim.scheduling]\nalpha = 0\n"
             "priority_weights = { critical = 1, standard = 1, sheddable = 1 }\n"
@@ -102,4 +95,4 @@ async def test_a_reload_changes_who_comes_first(tmp_path: Path) -> None:
         said = running.gateway.reloader.reload()
         assert not any("scheduling" in change for change in said.needs_restart)
         assert "gateway.models.sim.scheduling.alpha: unset -> 0" in said.changes
-        assert await order_of_answers(running) == ["sheddable", "critical"]
+        assert await order_of_work(running, worker) == ["running", "sheddable", "critical"]

@@ -6,7 +6,6 @@ from typing import Any
 import grpc
 import pytest
 from google.protobuf.duration_pb2 import Duration
-from tests.faults.conftest import scripted
 from tests.support.fleet import (
     RunningGateway,
     refusal,
@@ -17,6 +16,7 @@ from tests.support.fleet import (
     until_live,
     until_replica,
 )
+from tests.support.scripted import scripted
 
 from headway.v1 import control_pb2, fleet_pb2, fleet_pb2_grpc, types_pb2
 

@@ -5,7 +5,6 @@ import asyncio
 import grpc
 import pytest
 from google.protobuf.duration_pb2 import Duration
-from tests.faults.conftest import scripted
 from tests.support.fleet import (
     read_status,
     refusal,
@@ -15,6 +14,7 @@ from tests.support.fleet import (
     until_executing,
     until_live,
 )
+from tests.support.scripted import scripted
 
 from headway.v1 import inference_pb2, types_pb2
 

@@ -14,11 +14,6 @@ from typer.testing import CliRunner
 from headway.cli.app import app
 
 
-@pytest.fixture
-def authority(tmp_path: Path) -> Authority:
-    return Authority(tmp_path / "pki")
-
-
 async def invoke(*arguments: str) -> tuple[int, str]:
     process = await asyncio.create_subprocess_exec(
         sys.executable, "-m", "headway", *arguments,

@@ -31,6 +31,7 @@ MS = 1_000_000
 # A device that takes any number of units.
 LARGE = {"max_units": 1 << 40, "intercept_ms": 20}
 LIST = "/headway.v1.InferenceService/ListModels"
+STATUS = health_pb2.HealthCheckResponse
 GO_AWAY = h2.events.ConnectionTerminated
 
 
@@ -300,18 +301,17 @@ async def test_a_watcher_that_stands_still_keeps_health_from_nobody(transport: s
     async with running_gateway(transport=transport, **limits) as running:
         window = {h2.settings.SettingCodes.INITIAL_WINDOW_SIZE: 0}
         asked = health_pb2.HealthCheckRequest(service="changing")
-        running.gateway.health.set("changing", True)
+        running.gateway.health.set("changing", False)
         async with http2(running.addresses["data"], window) as still:
             stream = still.begin("/grpc.health.v1.Health/Watch")
             still.h2.send_data(stream, message(asked.SerializeToString()), end_stream=True)
             await still.flush()
             for number in range(600):
-                running.gateway.health.set("changing", number % 2 == 1)
-                if number % 2 == 0:
-                    continue
+                # Each is asked for before the next, so that the watcher is written to every time.
+                serving = number % 2 == 0
+                running.gateway.health.set("changing", serving)
                 answer = await running.health.Check(asked, timeout=20)
-                assert answer.status == health_pb2.HealthCheckResponse.SERVING
-            running.gateway.health.set("changing", False)
+                assert answer.status == (STATUS.SERVING if serving else STATUS.NOT_SERVING)
             await running.until_serving("changing", serving=False)
 
 

@@ -5,7 +5,6 @@ import asyncio
 import contextlib
 import datetime
 from collections.abc import AsyncIterator
-from pathlib import Path
 from typing import Any
 
 import grpc
@@ -31,11 +30,6 @@ from headway.errors import CertificateExpired, ConfigError
 from headway.v1 import inference_pb2, inference_pb2_grpc, types_pb2
 
 FLEET = "fleet.test"
-
-
-@pytest.fixture
-def authority(tmp_path: Path) -> Authority:
-    return Authority(tmp_path / "pki")
 
 
 class Witness(inference_pb2_grpc.InferenceServiceServicer):

@@ -23,11 +23,6 @@ from headway.v1 import fleet_pb2, fleet_pb2_grpc, types_pb2, worker_pb2, worker_
 FLEET = "fleet.test"
 
 
-@pytest.fixture
-def authority(tmp_path: Path) -> Authority:
-    return Authority(tmp_path / "pki")
-
-
 @contextlib.asynccontextmanager
 async def secure_fleet(
     authority: Authority, *, worker: dict[str, Any] | None = None, **gateway: Any

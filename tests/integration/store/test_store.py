@@ -5,6 +5,7 @@ from collections.abc import AsyncIterator
 
 import pytest
 from sqlalchemy.exc import IntegrityError
+from tests.support.fleet import turn
 
 from headway.errors import StoreUnavailable
 from headway.store.engine import parse
@@ -28,7 +29,7 @@ SPLIT = SplitRecord("sim", (("v2", 0.25), ("v1", 0.75)))
 
 @pytest.fixture
 async def store(store_url: str) -> AsyncIterator[Store]:
-    store = Store(parse(store_url))
+    store = Store(parse(store_url), timeout_s=60)  # a busy machine is no store that is away
     await store.prepare()
     yield store
     await store.close()
@@ -187,3 +188,26 @@ async def test_gateways_show_that_they_live(store: Store) -> None:
     assert await store.beat("one") == {"one": 2, "other": 1}
     await store.forget_gateways(["other", "never seen"])
     assert await store.beat("one") == {"one": 3}
+
+
+async def test_a_store_in_memory_outlives_changes_that_are_cancelled() -> None:
+    """It was empty after one: the connection that it lived in was dropped."""
+    store = Store(parse("sqlite://"))
+    await store.prepare()
+    async with store.change(OPS, 1) as change:
+        await change.put_tenant(ACME, "create")
+
+    async def never_done() -> None:
+        async with store.change(OPS, 2) as change:
+            await change.put_split(SPLIT)
+            await asyncio.get_running_loop().create_future()
+
+    for passes in range(40):
+        task = asyncio.ensure_future(never_done())
+        for _ in range(passes):
+            await turn()
+        task.cancel()
+        await asyncio.gather(task, return_exceptions=True)
+        everything = await store.read_since(-1)
+        assert (everything.tenants, everything.splits) == ({"acme": ACME}, {}), passes
+    await store.close()

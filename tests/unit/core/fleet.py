@@ -146,6 +146,17 @@ class Fleet:
         self.now += took + handoff_ns
         return self.core.complete(self.now, batch.id, BatchOutcome.OK, took, batch.units)
 
+    def share_of(self, replica: int) -> float:
+        """Share of a replica in the batches of a second, of one request each."""
+        until, taken, total = self.now + SECOND, 0, 0
+        while self.now < until:
+            self.ticket(slack=3_600 * SECOND)
+            batch = self.batch()
+            taken += batch.replica == replica
+            total += 1
+            self.run(batch, exact_ns(100))
+        return taken / total
+
     def teach(self, batches: int = 6, *, scale: float = 1.0) -> None:
         """Runs batches of different sizes whose device time is `scale` times the prior's."""
         for index in range(batches):

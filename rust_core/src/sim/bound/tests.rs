@@ -63,16 +63,7 @@ fn is_never_below_the_optimum_and_near_it() {
             .collect();
         rows.sort_by_key(|row| row.at_ns);
         let trace = Trace { rows, duration_ns: 80_000_000 };
-        let jobs: Vec<Job> = trace
-            .rows
-            .iter()
-            .map(|row| Job {
-                at_ns: row.at_ns,
-                due_ns: row.at_ns + row.deadline_ns,
-                units: row.units as f64,
-                value: 1.0,
-            })
-            .collect();
+        let jobs = jobs_of(&trace);
         let optimum = f64::from(optimum(&jobs, (1 << jobs.len()) - 1, 0));
         let bound = clairvoyant_bound(&trace, &DEVICE, &effort);
         assert!(bound >= optimum - 1e-9, "seed {seed}: {bound} below {optimum}");
