@@ -4,7 +4,7 @@ Question:  CPU that the gateway's port adds to a call, beside a bare server of t
 Workload:  servers of several kinds in one process, whose handler answers at once, and one client;
            16 calls at a time to each server in turn, so that a change of the machine's state meets
            all alike. CPU of the whole process a call, client included: only differences tell.
-           `registered`: as the port was before, with methods registered with grpc's core
+           `registered`: as the port was before ADR 85, with methods registered with grpc's core
            and metadata bounded by an interceptor.
 Machine:   any; the lower quartile stays put on a busy one.
 Command:   python -m bench.load.calls [--rounds 200]
@@ -12,6 +12,7 @@ Command:   python -m bench.load.calls [--rounds 200]
 
 import argparse
 import asyncio
+import random
 import time
 from collections.abc import Awaitable, Callable
 from contextlib import AsyncExitStack
@@ -107,8 +108,11 @@ async def measure(rounds: int) -> dict[tuple[str, str], list[float]]:
                 channel = await stack.enter_async_context(grpc.aio.insecure_channel(address))
                 stubs[transport, kind] = inference_pb2_grpc.InferenceServiceStub(channel)
         times: dict[tuple[str, str], list[float]] = {name: [] for name in stubs}
+        order = list(stubs.items())
         for number in range(WARM_UP + rounds):
-            for name, stub in stubs.items():
+            # What ran just before leaves its caches; so each has each before it in turn.
+            random.shuffle(order)
+            for name, stub in order:
                 begun_at = time.process_time()
                 await asyncio.gather(*(stub.Infer(request, timeout=9) for _ in range(AT_A_TIME)))
                 if number >= WARM_UP:
