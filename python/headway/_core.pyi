@@ -25,6 +25,7 @@ __all__ = [
     "Reading",
     "RefusalReason",
     "ReplicaCondition",
+    "ReplicaSpeeds",
     "ReplicaStats",
     "Rng",
     "Scheduler",
@@ -394,8 +395,9 @@ class ReplicaStats:
 class Scheduler:
     """The queues, replicas and quotas of one gateway.
 
-    Holds at most `max_live` requests at once (queued and executing); memory is bounded by that,
-    by the number of registered pools, replicas and tenants, and by nothing else.
+    Holds at most `max_live` requests at once (queued and executing), and as many outputs; memory
+    is bounded by that, by the number of registered pools, replicas and tenants, and by nothing
+    else.
     Raises ValueError for a bound below 1.
     """
 
@@ -471,13 +473,8 @@ class Scheduler:
         """
     def num_tenants(self) -> tuple[int, int]:
         """Tenants that are known, and those of them that asked for something of late."""
-    def settle_charge(self, now_ns: int, tenant: int, taken: int, used: int) -> None:
-        """Replaces a `charge` of `taken` by the units `used`; a tenant forgotten since is ignored.
-
-        Beyond what the bucket holds it leaves a debt.
-        """
     def charge(self, now_ns: int, tenant: int, units: int) -> int:
-        """Takes units for work that does not pass through the queues (a streamed output).
+        """Takes units for work that passes through no queue.
 
         0 if taken; else ns until the bucket holds enough, or -1 if above its burst.
         """
@@ -622,6 +619,75 @@ class Scheduler:
         share of recent device time, and its weight counts relative to the tenant's usual one.
         O(log n).
         """
+    # -- outputs that are streamed: in no batch, begun one by one
+    def admit_output(
+        self,
+        now_ns: int,
+        tenant: int,
+        pool: int,
+        units: int,
+        deadline_ns: int,
+        priority: int,
+        lanes: int,
+        is_open: bool,
+        service_ns: int,
+    ) -> Admission | Verdict:
+        """Takes an output in, or refuses it; a refusal costs the tenant nothing. O(log n).
+
+        Quota, the tenant's own queue, expiry, time, the pool's limit, its queue, live outputs. For
+        want of room an output that waits is displaced first: of a lower class, or of a tenant with
+        more in hand for its weight. The reading's `share_ratio` is of outputs in hand; its
+        `drain_ns` the wait for a lane.
+
+        Args:
+          units: prompt and expected output, 1 to 2**38; settled by `end_output`.
+          priority: 1 critical, 2 standard, 3 sheddable.
+          lanes: of the fleet, >= 0; the limit is never below.
+          is_open: whether a replica takes an output now.
+          service_ns: least time from a lane to the last unit; -1 without evidence, which refuses
+            nobody.
+
+        Raises ValueError for a bad argument, KeyError for an unknown handle.
+        """
+    def next_output(self, pool: int) -> int | None:
+        """The waiting output that begins next; None if none waits.
+
+        By class, then by lane time of its tenant over the tenant's weight, then by deadline.
+        """
+    def begin_output(
+        self, now_ns: int, ticket: int, hold_ns: int, longest_ns: int, size: float
+    ) -> bool:
+        """A waiting output gets a lane; False if it does not wait.
+
+        Its tenant is charged for `hold_ns` of lane time (1 to 2**62) times `size`, until it ends.
+
+        Args:
+          hold_ns: expected time in its lane.
+          longest_ns: time in which its whole budget would be written.
+          size: lanes that its memory would be enough for, 1 to 1e6.
+        """
+    def return_output(self, ticket: int) -> bool:
+        """An output that had a lane waits again, not charged for it; False if it had none."""
+    def end_output(
+        self,
+        now_ns: int,
+        ticket: int,
+        used_units: int = 0,
+        measured_ns: int = 0,
+        planned_ns: int = 0,
+    ) -> bool:
+        """Ends an output, waiting or written; False if it had ended.
+
+        Args:
+          used_units: to pay for, beyond the quota as a debt; 0 where nothing was written.
+          measured_ns: how long its writing took.
+          planned_ns: how long it was planned to take, from which the pool's limit learns; 0 where
+            that says nothing of congestion.
+        """
+    def waiting_outputs(self, now_ns: int, pool: int) -> tuple[int, int]:
+        """(outputs that wait, ns until one more would get a lane behind them)."""
+    def num_outputs(self) -> int:
+        """Outputs that wait or are written; at most `max_live`."""
     def pool_of(self, ticket: int) -> int:
         """Pool of a live ticket; -1 if it is not live."""
     def form_batch(self, now_ns: int, pool: int) -> Batch | None:
@@ -720,6 +786,30 @@ class EdfQueue:
         """Units of requests with a deadline at or before `deadline_ns`."""
     def count_before(self, deadline_ns: int) -> int: ...
     def total_units(self) -> int: ...
+    def __len__(self) -> int: ...
+
+@final
+class ReplicaSpeeds:
+    """Replicas that write, by their wait for a first unit and their gap between units.
+
+    Changes are O(log n). A question looks at 16 replicas at most for each doubling between the
+    shortest and the longest gap, whatever the size of the fleet.
+    """
+
+    def __new__(cls) -> Self: ...
+    def set(self, replica: int, wait_ns: int, gap_ns: float) -> None:
+        """Adds a replica or changes it; `wait_ns` 0 where it said nothing of its wait."""
+    def remove(self, replica: int) -> None:
+        """Takes a replica out; does nothing if it is not in."""
+    def quickest(
+        self, scale: float, silent_ns: float, num_gaps: float
+    ) -> tuple[float, float, float] | None:
+        """(ns to the first unit, ns from there to the last, bound) on the quickest replica.
+
+        The first unit takes `scale` times what a replica said, `silent_ns` where it said nothing.
+        No replica takes less than the bound in all, which is at most 4.4 % of the writing below
+        what is answered. None without replicas.
+        """
     def __len__(self) -> int: ...
 
 @final

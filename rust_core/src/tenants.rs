@@ -222,6 +222,12 @@ impl TenantTable {
         self.slab.at_mut(slot)
     }
 
+    /// A tenant's part in the fair shares, by slot.
+    #[must_use]
+    pub fn weight(&self, slot: u32) -> f64 {
+        self.meters.get(slot as usize).map_or(1.0, |meter| meter.weight)
+    }
+
     /// A tenant's quota, by slot.
     #[must_use]
     pub fn bucket(&self, slot: u32) -> Option<&TokenBucket> {
@@ -271,7 +277,7 @@ impl TenantTable {
     #[must_use]
     pub fn over(&self, now_ns: i64, slot: u32) -> f64 {
         let Some(tenant) = self.slab.at(slot) else { return 0.0 };
-        let weight = self.meters.get(slot as usize).map_or(1.0, |meter| meter.weight);
+        let weight = self.weight(slot);
         let own_ns = tenant.device_ns.at(now_ns, self.memory_ns);
         let all_ns = self.device_ns.at(now_ns, self.memory_ns).max(own_ns);
         if own_ns <= 0.0 || self.active_weight <= 0.0 {

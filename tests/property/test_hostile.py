@@ -15,6 +15,7 @@ from headway._core import (
     PeakEwma,
     QuantileHistogram,
     ReplicaCondition,
+    ReplicaSpeeds,
     Rng,
     Scheduler,
     TokenBucket,
@@ -114,6 +115,25 @@ def test_scheduler(data: st.DataObject) -> None:
         ),
         lambda: core.cancel(number(), number()),
         lambda: core.expire(number()),
+        lambda: core.admit_output(
+            number(),
+            number(),
+            number(),
+            number(),
+            number(),
+            number(),
+            number(),
+            data.draw(st.booleans()),
+            number(),
+        ),
+        lambda: core.admit_output(0, 0, 0, 1, number(), 2, number(), False, number()),
+        lambda: core.next_output(number()),
+        lambda: core.begin_output(
+            number(), core.next_output(0) or number(), number(), number(), real()
+        ),
+        lambda: core.return_output(number()),
+        lambda: core.end_output(number(), number(), number(), number(), number()),
+        lambda: core.waiting_outputs(number(), number()),
         lambda: core.pool_of(number()),
         lambda: core.drain_ns(number()),
         lambda: core.pool_stats(0),
@@ -132,6 +152,7 @@ def test_the_rest(numbers: list[tuple[int, int]], one: float, two: float) -> Non
     bucket = TokenBucket(0, units_per_s=1e-300, burst_units=1e300)
     latency = PeakEwma(0, decay_ns=1, prior_ns=2**62)
     histogram, queue = QuantileHistogram(), EdfQueue()
+    speeds = ReplicaSpeeds()
     attempt(lambda: CostModel(prior_intercept_ns=one, prior_slope_ns=two))
     attempt(lambda: TokenBucket(0, units_per_s=one, burst_units=two))
     for left, right in numbers:
@@ -152,6 +173,9 @@ def test_the_rest(numbers: list[tuple[int, int]], one: float, two: float) -> Non
             lambda: queue.push(left, right, abs(left)),  # noqa: B023
             lambda: queue.units_before(left),  # noqa: B023
             lambda: queue.remove(right),  # noqa: B023
+            lambda: speeds.set(left, right, one),  # noqa: B023
+            lambda: speeds.quickest(one, two, right),  # noqa: B023
+            lambda: speeds.remove(right),  # noqa: B023
         ]
         for call in calls:
             attempt(call)

@@ -22,17 +22,22 @@ def to_error(
         error = _too_large(verdict, model, "rows" if by_rows else "units")
     else:
         error = _MAKERS[int(verdict.reason)](verdict, model, tenant)
+    return annotate(error, verdict)
+
+
+def annotate(error: errors.RequestError, verdict: Verdict) -> errors.RequestError:
+    """Puts the rule that refused and what admission saw into an error's metadata."""
     error.metadata["rule"] = _RULES[int(verdict.reason)]
     error.metadata.update(_seen(verdict.reading))
     return error
 
 
-def displaced(model: str) -> errors.RequestError:
+def displaced(model: str, retry_after_ns: int = _DISPLACED_RETRY_NS) -> errors.RequestError:
     """The error of a request that had to leave the queue for another one."""
     return errors.Overloaded(
         f"{model} is overloaded: its place in the queue went to a request of a higher class, or "
-        f"of a tenant that had less of its share; retry in {_milliseconds(_DISPLACED_RETRY_NS)}",
-        retry_after_ns=_DISPLACED_RETRY_NS,
+        f"of a tenant that had less of its share; retry in {_milliseconds(retry_after_ns)}",
+        retry_after_ns=retry_after_ns,
         metadata={"rule": "displaced"},
     )
 

@@ -12,7 +12,7 @@ from headway.errors import RequestError
 from headway.rpc.interceptors import Caller
 
 if TYPE_CHECKING:
-    from headway._core import PoolStats, Reading
+    from headway._core import Reading
     from headway.gateway.catalog import Model, Pool
 
 MAX_COMPANIONS = 16
@@ -73,8 +73,7 @@ class Record:
 
     Attributes:
       attempts: its executions, each with time in queue and slack at dispatch.
-      reading: what admission saw; None where it was refused before, and for streams.
-      stats: of its pool, just after a stream was admitted.
+      reading: what admission saw; None where it was refused before.
     """
 
     request_id: str
@@ -93,7 +92,6 @@ class Record:
     weight: float = 1.0
     inflight: int = 0
     reading: "Reading | None" = None
-    stats: "PoolStats | None" = None
     admitted: bool = False
     attempts: list[tuple[BatchTrace, int, int]] = field(default_factory=list)
     ended_ns: int = 0

@@ -39,7 +39,7 @@ def sentences(record: Record, now_ns: int) -> Iterator[str]:
     if record.admitted:
         yield _queue(record)
     if record.reading is not None and _had_say(record.reading):
-        yield _share(record.reading)
+        yield _share(record.reading, "outputs in hand" if _writes(record) else None)
     if record.reading is not None and record.reading.earned_per_s > 0:
         yield _price(record.reading)
     for number, _ in enumerate(record.attempts):
@@ -141,6 +141,12 @@ def _version(record: Record) -> str:
 
 def _queue(record: Record) -> str:
     requests, units, executing, drain_ns = _ahead(record)
+    if _writes(record):
+        wait = "a lane was free" if not drain_ns else f"a lane was about {_ms(drain_ns)} away"
+        return (
+            f"At its arrival {_count(requests, 'other output')} with {_count(units, 'unit')} "
+            f"waited for that version and {executing:,} were written; {wait}."
+        )
     return (
         f"At its arrival {_count(requests, 'other request')} with "
         f"{_count(units, 'unit')} were queued for that "
@@ -149,15 +155,17 @@ def _queue(record: Record) -> str:
     )
 
 
+def _writes(record: Record) -> bool:
+    """Whether it was for a model that writes."""
+    return record.pool is not None and record.pool.card.generative
+
+
 def _ahead(record: Record) -> tuple[int, int, int, int]:
     """(requests, units) queued before it, requests executing, ns for all of it and itself."""
-    seen, stats = record.reading, record.stats
-    if seen is not None:
-        return seen.queued_requests, seen.queued_units, seen.executing_requests, seen.drain_ns
-    if stats is None:
+    seen = record.reading
+    if seen is None:
         return 0, 0, 0, 0
-    requests, units = stats.queued_requests - 1, stats.queued_units - record.units
-    return max(0, requests), max(0, units), stats.executing_requests, stats.drain_ns
+    return seen.queued_requests, seen.queued_units, seen.executing_requests, seen.drain_ns
 
 
 def _had_say(seen: Reading) -> bool:
@@ -167,14 +175,14 @@ def _had_say(seen: Reading) -> bool:
     return has_quota or is_tight or seen.share_ratio > 1.001 or seen.weight_part < 1
 
 
-def _share(seen: Reading) -> str:
-    """What admission saw of the tenant and of the limit."""
+def _share(seen: Reading, what: str | None = None) -> str:
+    """What admission saw of the tenant and of the limit; shares are of `what`."""
     units = "no limit on units"
     if seen.tenant_units < float("inf"):
         units = f"{seen.tenant_units:,.0f} units left of its quota"
     text = (
         f"Its tenant then had {units}, {_count(seen.tenant_queued, 'request')} queued, and of the "
-        f"recent device time {seen.share_ratio:.2f} times its fair share"
+        f"{what or 'recent device time'} {seen.share_ratio:.2f} times its fair share"
     )
     if seen.weight_part < 1:
         text += f", for which the request kept {_percent(seen.weight_part)} of its weight"

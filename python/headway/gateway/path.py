@@ -234,7 +234,12 @@ class RequestPath:
         record.lane = lane = request.lane or _INTERACTIVE
         record.weight = weight = request.weight if request.HasField("weight") else 1.0
         if pool.card.generative:
-            return self._streams.submit(request, record, model, reads_along=reads_along)
+            try:
+                return self._streams.submit(request, record, model, reads_along=reads_along)
+            except errors.RequestError as refused:
+                version = "" if record.pool is None else record.pool.version
+                self._metrics.refused(model.name, version, record.priority, refused.reason)
+                raise
         refuse_writing(request, pool.name)
         record.units, record.rows = units, rows = pool.estimator.estimate(request.input)
         pinned = pool.handle if request.version else -1

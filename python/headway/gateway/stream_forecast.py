@@ -1,9 +1,8 @@
 """When an output's first and last unit will be there."""
 
 import math
-from collections.abc import Iterable, Iterator
 
-from headway._core import CostModel
+from headway._core import CostModel, ReplicaSpeeds
 from headway.engine.length import OutputLengths
 from headway.gateway.stream_replica import StreamReplica
 
@@ -27,7 +26,6 @@ class StreamForecast:
         )
         # A geometric mean: one huge prompt does not make all of them huge.
         self._log_prompt = math.log(64.0)
-        self._usual_hold_ns = 0.0
         self._learned_at = 0
 
     def learn_first(self, now_ns: int, units: int, wait_ns: int) -> None:
@@ -36,11 +34,9 @@ class StreamForecast:
         self._log_prompt += WEIGHT * (math.log(max(1, units)) - self._log_prompt)
         self._learned_at = now_ns
 
-    def learn_end(self, now_ns: int, output_units: int, hold_ns: int, *, censored: bool) -> None:
-        """An output ended `hold_ns` after its dispatch, by itself or cut (`censored`)."""
+    def learn_end(self, now_ns: int, output_units: int, *, censored: bool) -> None:
+        """An output ended, by itself or cut (`censored`)."""
         self.lengths.observe(output_units, censored=censored)
-        weight = WEIGHT if self._usual_hold_ns else 1.0
-        self._usual_hold_ns += weight * (hold_ns - self._usual_hold_ns)
         self._learned_at = now_ns
 
     def is_fresh(self, now_ns: int) -> bool:
@@ -54,28 +50,13 @@ class StreamForecast:
         said = replica.first_token_wait_ns or usual
         return round(said * mine / usual)
 
-    def times(
-        self, replicas: Iterable[StreamReplica], units: int, budget: int
-    ) -> Iterator[tuple[int, int]]:
-        """Dispatch to first unit, and from there to the last, on each replica."""
-        num_gaps = self.lengths.expected(budget=budget) - 1
-        for replica in replicas:
-            yield self.first_ns(replica, units), round(num_gaps * replica.gap_ns)
+    def quickest(
+        self, speeds: ReplicaSpeeds, units: int, budget: int
+    ) -> tuple[float, float, float] | None:
+        """(ns to the first unit, from there to the last, bound) on the quickest replica.
 
-    def lane_ns(self, now_ns: int, replicas: Iterable[StreamReplica], place: int) -> int:
-        """Wait for a lane behind `place` others: by what is left of the outputs under way."""
-        left: list[float] = []
-        for replica in replicas:
-            if replica.free_lanes > 0 and place == 0:
-                return 0
-            for stream in replica.inflight.values():
-                begun = stream.first_part_ns or stream.dispatched_ns
-                elapsed = int((now_ns - begun) / replica.gap_ns)
-                written = min(max(stream.written, elapsed), stream.budget - 1)
-                expected = self.lengths.expected(generated=written, budget=stream.budget)
-                left.append((expected - written) * replica.gap_ns)
-        if not left:
-            return 0
-        left.sort()
-        rounds, index = divmod(place, len(left))
-        return round(left[index] + rounds * self._usual_hold_ns)
+        None without replicas. No replica takes less than the bound (`ReplicaSpeeds.quickest`).
+        """
+        usual = max(1, self._first.predict_ns(max(1, round(math.exp(self._log_prompt)))))
+        mine = self._first.predict_ns(max(1, units))
+        return speeds.quickest(mine / usual, mine, self.lengths.expected(budget=budget) - 1)

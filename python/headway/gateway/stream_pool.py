@@ -1,10 +1,9 @@
-"""One generative model version: what waits for it, what serves it, and who goes where."""
+"""One generative model version: what serves it, how quick it is, and who goes where."""
 
-from bisect import bisect_left, insort
-from collections.abc import Iterator
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
-from headway._core import ReplicaCondition, Rng
+from headway._core import ReplicaCondition, ReplicaSpeeds, Rng
 from headway.gateway.open_lanes import OpenLanes
 from headway.gateway.stream_affinity import PrefixAffinity
 from headway.gateway.stream_forecast import StreamForecast
@@ -18,38 +17,68 @@ LONGEST_OUTPUT = 1 << 20
 """No budget: the expectation shown is of what the model writes by itself."""
 
 
+class _Noted(NamedTuple):
+    """What the indexes hold of a replica."""
+
+    lanes: int
+    wait_ns: int
+    gap_ns: float
+
+
+_UNREADY = _Noted(0, 0, 0.0)
+
+
 @dataclass(slots=True)
 class StreamPool:
-    """Queue, replicas and what is learned; the queue is bounded by who fills it.
+    """Replicas and what is learned of them; who waits is for the scheduler to order.
 
     Attributes:
-      queue: in the order in which they begin.
-      replicas: by handle; whoever changes what one takes says so with `note`.
+      replicas: by handle; whoever changes what one takes or holds says so with `note`.
+      num_lanes: lanes of those that take work.
     """
 
     forecast: StreamForecast = field(default_factory=StreamForecast)
     affinity: PrefixAffinity = field(default_factory=PrefixAffinity)
-    queue: list[PendingStream] = field(default_factory=list)
     replicas: dict[int, StreamReplica] = field(default_factory=dict)
     lanes: OpenLanes = field(default_factory=OpenLanes)
-
-    def enqueue(self, stream: PendingStream) -> None:
-        """Puts a request at its place."""
-        insort(self.queue, stream, key=lambda each: each.order)
-
-    def dequeue(self, stream: PendingStream) -> None:
-        """Takes a queued request out. O(log n) comparisons."""
-        del self.queue[bisect_left(self.queue, stream.order, key=lambda each: each.order)]
+    num_lanes: int = 0
+    _speeds: ReplicaSpeeds = field(default_factory=ReplicaSpeeds)
+    _noted: dict[int, _Noted] = field(default_factory=dict)
+    _busy: set[int] = field(default_factory=set)
 
     def note(self, replica: StreamReplica) -> None:
-        """A replica came, or takes more or less than before. O(log n) comparisons."""
-        self.replicas[replica.replica.handle] = replica
+        """A replica came, or takes or holds more or less than before. O(log n) comparisons."""
+        handle = replica.replica.handle
+        self.replicas[handle] = replica
         self.lanes.note(replica)
+        is_ready = replica.replica.condition == READY
+        noted = _UNREADY
+        if is_ready:
+            noted = _Noted(replica.total_lanes, replica.first_token_wait_ns, replica.gap_ns)
+        self._note(handle, noted)
+        if is_ready and replica.inflight:
+            self._busy.add(handle)
+        else:
+            self._busy.discard(handle)
 
     def forget(self, handle: int) -> None:
         """A replica is gone."""
         del self.replicas[handle]
         self.lanes.forget(handle)
+        self._note(handle, _UNREADY)
+        self._noted.pop(handle, None)
+        self._busy.discard(handle)
+
+    def _note(self, handle: int, noted: _Noted) -> None:
+        before = self._noted.get(handle, _UNREADY)
+        if noted == before:
+            return
+        self._noted[handle] = noted
+        self.num_lanes += noted.lanes - before.lanes
+        if noted is _UNREADY:
+            self._speeds.remove(handle)
+        else:
+            self._speeds.set(handle, noted.wait_ns, noted.gap_ns)
 
     def occupy(self, stream: PendingStream, replica: StreamReplica) -> None:
         """Gives a request a lane and memory of a replica, until the worker says more."""
@@ -57,34 +86,42 @@ class StreamPool:
         replica.free_units -= stream.units + stream.budget
         replica.inflight[stream.stream_id] = stream
         self.affinity.note(stream.blocks, replica.replica.handle)
-        self.lanes.note(replica)
+        self.note(replica)
 
-    def ready_replicas(self) -> Iterator[StreamReplica]:
-        """Those that take work, one after the other: who finds enough need not see them all."""
-        return (each for each in self.replicas.values() if each.replica.condition == READY)
+    def release(self, stream: PendingStream, replica: StreamReplica) -> None:
+        """A request is no longer on a replica; its lane is free once the worker says so."""
+        replica.inflight.pop(stream.stream_id, None)
+        if replica.replica.handle in self.replicas:
+            self.note(replica)
 
-    def lane_ns(self, now_ns: int) -> int:
-        """Wait for a lane of one that comes now. O(1) while there is one and nobody waits."""
-        if not self.queue and len(self.lanes):
-            return 0
-        return self.forecast.lane_ns(now_ns, self.ready_replicas(), len(self.queue))
+    def is_open(self) -> bool:
+        """Whether some replica has a lane."""
+        return len(self.lanes) > 0
 
-    def times(self, units: int, budget: int) -> Iterator[tuple[int, int]]:
-        """Time to the first unit, and from there to the last, on each replica that takes work."""
-        return self.forecast.times(self.ready_replicas(), units, budget)
+    def quickest(self, now_ns: int, units: int, budget: int) -> tuple[float, float, float] | None:
+        """(ns from a lane to the first unit, to the last, least of all) where it is quickest.
 
-    def describe(self, now_ns: int) -> control_pb2.StreamPoolState:
-        """What operators are shown."""
-        ready = list(self.ready_replicas())
+        None where nothing may be refused for it: evidence that has gone stale, or a fleet with
+        nothing to do. The same work whatever the size of the fleet.
+        """
+        if not self.forecast.is_fresh(now_ns) or not self._busy:
+            return None
+        return self.forecast.quickest(self._speeds, units, budget)
+
+    def describe(self, waiting: int, wait_ns: int) -> control_pb2.StreamPoolState:
+        """What operators are shown; `wait_ns` for the lane of one more, as the core has it."""
+        ready = [each for each in self.replicas.values() if each.replica.condition == READY]
+        if not waiting and self.is_open():
+            wait_ns = 0
         return control_pb2.StreamPoolState(
-            waiting=len(self.queue),
+            waiting=waiting,
             writing=sum(len(each.inflight) for each in self.replicas.values()),
             free_lanes=sum(each.free_lanes for each in ready),
             total_lanes=sum(each.total_lanes for each in ready),
             free_kv_units=sum(each.free_units for each in ready),
             total_kv_units=sum(each.total_units for each in ready),
             expected_output_units=self.forecast.lengths.expected(budget=LONGEST_OUTPUT),
-            lane_wait=duration_from_ns(self.lane_ns(now_ns)),
+            lane_wait=duration_from_ns(wait_ns),
         )
 
     def choose(self, stream: PendingStream, rng: Rng) -> StreamReplica | None:

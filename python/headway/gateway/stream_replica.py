@@ -6,6 +6,10 @@ from headway.v1 import worker_pb2
 
 PRIOR_GAP_NS = 100_000_000.0
 WEIGHT = 0.1
+MOST_NS = 1 << 62
+"""Longest time that the core takes; a worker may say anything."""
+
+_MOST_LANES = 1e6
 
 
 class StreamReplica:
@@ -26,6 +30,8 @@ class StreamReplica:
         self.inflight: dict[int, PendingStream] = {}
         self.gap_ns = PRIOR_GAP_NS
         self.num_gaps = 0
+        # By the doublings of the lanes in use.
+        self._gaps_in_company: dict[int, float] = {}
 
     def take_note(self, capacity: worker_pb2.Capacity) -> None:
         """The worker said what it can take.
@@ -37,8 +43,9 @@ class StreamReplica:
         said = mine or capacity
         self.free_lanes = said.free_lanes
         self.free_units = said.free_kv_units
-        self.first_token_wait_ns = said.first_token_wait_ns
-        self.total_lanes = mine.total_lanes if mine else max(self.total_lanes, said.free_lanes)
+        self.first_token_wait_ns = min(max(0, said.first_token_wait_ns), MOST_NS)
+        lanes = mine.total_lanes if mine else max(self.total_lanes, said.free_lanes)
+        self.total_lanes = max(0, lanes)
         self.total_units = mine.total_kv_units if mine else max(self.total_units, self.free_units)
         self.draining = capacity.draining
 
@@ -49,6 +56,30 @@ class StreamReplica:
     def would_take(self, units: int) -> bool:
         """Whether it has a lane and memory for so many units now."""
         return self.has_lane() and units <= self.free_units
+
+    @property
+    def company(self) -> int:
+        """Lanes in use, of all gateways, by the worker's word and what was sent since; >= 1."""
+        return max(1, self.total_lanes - self.free_lanes)
+
+    def size_of(self, units: int) -> float:
+        """Lanes that so much memory would be enough for, >= 1; 1 where the worker says nothing."""
+        if self.total_units <= 0:
+            return 1.0
+        return min(max(1.0, units * self.total_lanes / self.total_units), _MOST_LANES)
+
+    def planned_ns(self, output_units: int, company: int) -> int:
+        """Time from an output's first to its last unit, as usual in such company; 0 if unknown."""
+        gap_ns = self._gaps_in_company.get(company.bit_length(), 0.0)
+        return min(round(max(0, output_units - 1) * gap_ns), MOST_NS)
+
+    def learn_company(self, output_units: int, writing_ns: int, company: int) -> None:
+        """An output took so long from its first to its last unit, beside others in their lanes."""
+        if output_units < 2:
+            return
+        level, gap_ns = company.bit_length(), writing_ns / (output_units - 1)
+        known_ns = self._gaps_in_company.get(level, gap_ns)
+        self._gaps_in_company[level] = known_ns + WEIGHT * (gap_ns - known_ns)
 
     def learn_gap(self, output_units: int, writing_ns: int) -> None:
         """An output took so long from its first to its last unit."""

@@ -14,6 +14,9 @@ if TYPE_CHECKING:
     from headway.gateway.stream_replica import StreamReplica
     from headway.rollout.tap import ArmTap
 
+FIRST_STREAM_ID = 1 << 62
+"""Above all batch ids and tickets of the scheduler: both share a session."""
+
 WINDOW_PARTS = 16
 """Parts a worker may send ahead of the reader."""
 
@@ -26,7 +29,9 @@ class PendingStream(Answerable):
       stream_id: its batch and member on the wire, and its place in the dispatcher's table.
       units: prompt units as estimated.
       budget: most output units.
-      charged: units charged to the tenant, reconciled at the end.
+      expected: output units that are usual for its budget.
+      company: lanes in use where it is written, its own included, when it began.
+      lagged: whether its reader was behind, so that its pace says nothing of the replica's.
       reads_along: whether parts are wanted.
       tap: counts its outcome for a rollout, as of its admission; None where there is none.
     """
@@ -35,10 +40,9 @@ class PendingStream(Answerable):
     request: inference_pb2.InferRequest
     request_id: str
     pool: "Pool"
-    tenant: int
     units: int
     budget: int
-    charged: int
+    expected: int
     blocks: list[int]
     priority: int
     arrived_ns: int
@@ -56,19 +60,22 @@ class PendingStream(Answerable):
     num_parts: int = 0
     num_delivered: int = 0
     written: int = 0
+    company: int = 1
+    lagged: bool = False
     ended: bool = False
     parts: deque[inference_pb2.OutputDelta] = field(default_factory=deque)
     wake: "asyncio.Future[None] | None" = None
     tap: "ArmTap | None" = None
 
     @property
-    def order(self) -> tuple[int, int, int]:
-        """Place in the queue: by class, then by deadline."""
-        return self.priority, self.deadline_ns, self.stream_id
+    def ticket(self) -> int:
+        """Its name in the scheduler."""
+        return self.stream_id - FIRST_STREAM_ID
 
     def add_part(self, part: inference_pb2.OutputDelta) -> None:
         """One more part for the reader."""
         self.parts.append(part)
+        self.lagged |= len(self.parts) >= WINDOW_PARTS // 2
         self._wake_up()
 
     async def next_part(self) -> inference_pb2.OutputDelta | None:

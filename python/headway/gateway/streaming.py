@@ -1,4 +1,4 @@
-"""Outputs: admitted by forecast, sent to a replica with a free lane, and passed on as they come.
+"""Outputs: admitted, begun in their order on replicas with a free lane, passed on as they come.
 
 One request a dispatch: a lane is taken and given back by itself, so there is nothing to batch.
 """
@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterable
 
 from headway import errors
 from headway._core import Rng, Scheduler
+from headway.admission.refusal import displaced
 from headway.clock import Clock
 from headway.gateway.catalog import Model
 from headway.gateway.deadline_queue import DeadlineQueue
@@ -18,23 +19,27 @@ from headway.gateway.stream_admission import StreamAdmission, pool_of
 from headway.gateway.stream_affinity import blocks_of
 from headway.gateway.stream_answer import delta_of, execute_of, failure_of, response_of
 from headway.gateway.stream_pool import StreamPool
-from headway.gateway.stream_replica import StreamReplica
-from headway.gateway.stream_request import WINDOW_PARTS, PendingStream
+from headway.gateway.stream_replica import MOST_NS, StreamReplica
+from headway.gateway.stream_request import FIRST_STREAM_ID, WINDOW_PARTS, PendingStream
 from headway.gateway.stream_targets import check_targets
 from headway.gateway.timer import DeadlineTimer
 from headway.rpc.interceptors import Caller
 from headway.v1 import control_pb2, inference_pb2, types_pb2, worker_pb2
 
-FIRST_STREAM_ID = 1 << 62
-"""Above all batch ids and tickets of the scheduler: both share a session."""
-
 DEFAULT_BUDGET = 128
+_MOST_UNITS = 1 << 38
+"""Most units that the core takes for one request."""
+
+_LEAST_RETRY_NS = 1_000_000
+_RETRY_PART = 8
+"""A full queue is worth asking again once this part of it was served."""
+
 _OK = worker_pb2.ITEM_STATUS_OK
 _STOP = types_pb2.FINISH_REASON_STOP
 
 
 class StreamDispatcher:
-    """All outputs of a gateway. Bounded by `max_live` and by the queue of each model version."""
+    """All outputs of a gateway. The scheduler bounds them, and says who begins next."""
 
     def __init__(
         self,
@@ -43,15 +48,13 @@ class StreamDispatcher:
         rng: Rng,
         loop: asyncio.AbstractEventLoop,
         *,
-        max_live: int,
-        max_queued: int,
         max_attempts: int,
         renew: Callable[[Caller], int],
     ) -> None:
         """Does nothing yet.
 
         Args:
-          scheduler: holds the tenants' quotas.
+          scheduler: takes outputs in and orders them.
           renew: handle of a caller that the scheduler has forgotten.
         """
         self.live: dict[int, PendingStream] = {}
@@ -59,13 +62,10 @@ class StreamDispatcher:
         self._clock = clock
         self._rng = rng
         self._loop = loop
-        self._admission = StreamAdmission(
-            scheduler, max_live=max_live, max_queued=max_queued, renew=renew
-        )
+        self._admission = StreamAdmission(scheduler, renew=renew)
         self._max_attempts = max_attempts
         self._pools: dict[int, StreamPool] = {}
         self._by_session: dict[WorkerSession, list[StreamReplica]] = {}
-        self._last_id = FIRST_STREAM_ID
         self._deadlines = DeadlineQueue()
         self._timer = DeadlineTimer(clock.now_ns, loop.call_later, self._expire)
 
@@ -85,7 +85,7 @@ class StreamDispatcher:
           RequestError: refused.
         """
         check_targets(request.targets)
-        now_ns, caller, deadline_ns = record.arrived_ns, record.caller, record.deadline_ns
+        now_ns, deadline_ns = record.arrived_ns, record.deadline_ns
         pool = pool_of(model, request.version, record.key_hash)
         units, rows = pool.estimator.estimate(request.input)
         record.pool, record.units, record.rows = pool, units, rows
@@ -94,24 +94,22 @@ class StreamDispatcher:
         streams = self._pools.setdefault(pool.handle, StreamPool())
         # What names its version says nothing of the split's two groups of users.
         tap = None if record.pinned else pool.tap
+        expected = round(streams.forecast.lengths.expected(budget=budget))
         try:
-            self._admission.check(record, pool, streams, budget, len(self.live))
+            admission = self._admission.admit(record, pool, streams, budget, expected)
         except errors.RequestError as error:
             if tap is not None:
                 tap.refused(error.reason)
             raise
-        charged = units + round(streams.forecast.lengths.expected(budget=budget))
-        self._admission.charge(now_ns, caller, charged)
-        record.stats, record.admitted = self._scheduler.pool_stats(pool.handle), True
-        self._last_id += 1
+        record.admitted = True
+        self._displace(now_ns, pool.handle, admission.displaced)
         stream = PendingStream(
-            self._last_id, request, record.request_id, pool, caller.handle, units, budget,
-            charged, blocks_of(request.input), record.priority, now_ns, deadline_ns, reads_along,
+            FIRST_STREAM_ID + admission.ticket, request, record.request_id, pool, units, budget,
+            expected, blocks_of(request.input), record.priority, now_ns, deadline_ns, reads_along,
             self._loop.create_future(), record, tap=tap,
         )  # fmt: skip
         self.live[stream.stream_id] = stream
         self._deadlines.push(deadline_ns, stream.stream_id)
-        streams.enqueue(stream)
         self._timer.arm(deadline_ns)
         self._pump(pool.handle)
         return stream
@@ -131,15 +129,19 @@ class StreamDispatcher:
         stream.fail(now_ns, error)
         if stream.future.done() and not stream.future.cancelled():
             stream.future.exception()  # nobody may be left to read it
-        if stream.replica is None:
-            self._pools[stream.pool.handle].dequeue(stream)
-        else:
+        if stream.replica is not None:
             cancel = worker_pb2.CancelItems(batch_id=stream.stream_id)
             stream.replica.replica.session.send(worker_pb2.SessionRequest(cancel=cancel))
             self._leave_replica(stream, now_ns, censored=True)
-        self._admission.settle(
-            now_ns, stream, stream.units + stream.written if stream.written else 0
-        )
+        self._settle(now_ns, stream)
+
+    def _displace(self, now_ns: int, pool: int, tickets: Iterable[int]) -> None:
+        """Answers outputs that had to leave the queue for a better one."""
+        for ticket in tickets:
+            stream = self.live[FIRST_STREAM_ID + ticket]
+            self._forget(stream)
+            wait_ns = self._scheduler.waiting_outputs(now_ns, pool)[1] // _RETRY_PART
+            stream.fail(now_ns, displaced(stream.pool.name, max(_LEAST_RETRY_NS, wait_ns)))
 
     # -- the fleet's side
 
@@ -199,19 +201,21 @@ class StreamDispatcher:
     def describe(self, pool: int) -> control_pb2.StreamPoolState | None:
         """What operators are shown of a model version; None before it had a replica or request."""
         streams = self._pools.get(pool)
-        return None if streams is None else streams.describe(self._clock.now_ns())
+        if streams is None:
+            return None
+        waiting, wait_ns = self._scheduler.waiting_outputs(self._clock.now_ns(), pool)
+        return streams.describe(waiting, wait_ns)
 
     # -- dispatch
 
     def _pump(self, pool: int) -> None:
         streams = self._pools[pool]
         now_ns = self._clock.now_ns()
-        while streams.queue:
-            stream = streams.queue[0]
+        while (ticket := self._scheduler.next_output(pool)) is not None:
+            stream = self.live[FIRST_STREAM_ID + ticket]
             replica = streams.choose(stream, self._rng)
             if replica is None:
                 return
-            del streams.queue[0]
             self._send(now_ns, streams, stream, replica)
 
     def _send(
@@ -221,7 +225,15 @@ class StreamDispatcher:
         stream.replica = replica
         stream.dispatched_ns = now_ns
         stream.attempts += 1
-        stream.predicted_first_ns = streams.forecast.first_ns(replica, stream.units)
+        stream.company = replica.company
+        stream.predicted_first_ns = first_ns = streams.forecast.first_ns(replica, stream.units)
+        self._scheduler.begin_output(
+            now_ns,
+            stream.ticket,
+            _span(first_ns + (stream.expected - 1) * replica.gap_ns),
+            _span(first_ns + stream.budget * replica.gap_ns),
+            replica.size_of(stream.units + stream.budget),
+        )
         stream.pool.metrics.dispatched("lane", [now_ns - stream.arrived_ns])
         self._explain(now_ns, stream, replica)
         session = replica.replica.session
@@ -304,7 +316,9 @@ class StreamDispatcher:
         self._forget(stream)
         written = item.usage.output_units
         begun = stream.first_part_ns or stream.dispatched_ns + stream.predicted_first_ns
-        replica.learn_gap(written, max(0, now_ns - begun))
+        writing_ns = max(0, now_ns - begun)
+        planned_ns = self._learn_pace(stream, replica, written, writing_ns)
+        replica.learn_gap(written, writing_ns)
         self._leave_replica(
             stream, now_ns, censored=item.output.finish_reason != _STOP, written=written
         )
@@ -313,9 +327,25 @@ class StreamDispatcher:
             stream.pool.metrics.executed(result.device_ns, 0)
             if stream.pool.tap is not None:
                 stream.pool.tap.executed(result.device_ns)
-        self._admission.settle(now_ns, stream, item.usage.prompt_units + written)
+        used = min(max(0, item.usage.prompt_units) + max(0, written), _MOST_UNITS)
+        self._scheduler.end_output(now_ns, stream.ticket, used, writing_ns, planned_ns)
         stream.answer(now_ns, response_of(stream, replica.replica, item, result, now_ns))
         self._pump(stream.pool.handle)
+
+    def _learn_pace(
+        self, stream: PendingStream, replica: StreamReplica, written: int, writing_ns: int
+    ) -> int:
+        """How long the writing was planned to take; 0 where its pace says nothing.
+
+        Of an output whose first part was seen and whose reader kept up, and in company that is
+        known: more neighbours are no congestion.
+        """
+        if not stream.first_part_ns or stream.lagged:
+            return 0
+        company = (stream.company + replica.company) // 2
+        planned_ns = replica.planned_ns(written, company)
+        replica.learn_company(written, writing_ns, company)
+        return planned_ns
 
     def _on_busy(self, session: WorkerSession, busy: worker_pb2.BatchBusy) -> None:
         stream = self._flight(session, busy.batch_id)
@@ -351,23 +381,25 @@ class StreamDispatcher:
 
     def _queue_again(self, stream: PendingStream) -> None:
         if stream.replica is not None:
-            stream.replica.inflight.pop(stream.stream_id, None)
+            self._pools[stream.pool.handle].release(stream, stream.replica)
         stream.replica = None
         if stream.trace is not None:
             stream.trace.end(self._clock.now_ns(), "given back")
-        streams = self._pools[stream.pool.handle]
-        streams.enqueue(stream)
+        self._scheduler.return_output(stream.ticket)
         self._loop.call_soon(self._pump, stream.pool.handle)
 
     def _fail(self, stream: PendingStream, error: errors.RequestError) -> None:
         now_ns = self._clock.now_ns()
         self._forget(stream)
         self._leave_replica(stream, now_ns, censored=True)
-        self._admission.settle(
-            now_ns, stream, stream.units + stream.written if stream.written else 0
-        )
+        self._settle(now_ns, stream)
         stream.fail(now_ns, error)
         self._pump(stream.pool.handle)
+
+    def _settle(self, now_ns: int, stream: PendingStream) -> None:
+        """Pays for what was written of an output that ended without an answer, prompt included."""
+        used = stream.units + stream.written if stream.written else 0
+        self._scheduler.end_output(now_ns, stream.ticket, used)
 
     def _forget(self, stream: PendingStream) -> bool:
         """Takes a request out of the books; False if it was not in them any more."""
@@ -380,12 +412,11 @@ class StreamDispatcher:
         replica, stream.replica = stream.replica, None
         if replica is None:
             return
-        replica.inflight.pop(stream.stream_id, None)
+        streams = self._pools[stream.pool.handle]
+        streams.release(stream, replica)
         units = stream.written if written is None else written
         if units:
-            forecast = self._pools[stream.pool.handle].forecast
-            hold_ns = now_ns - stream.dispatched_ns
-            forecast.learn_end(now_ns, units, hold_ns, censored=censored)
+            streams.forecast.learn_end(now_ns, units, censored=censored)
 
     def _expire(self) -> None:
         now_ns = self._clock.now_ns()
@@ -396,3 +427,8 @@ class StreamDispatcher:
         following = self._deadlines.next_ns()
         if following is not None:
             self._timer.arm(following)
+
+
+def _span(ns: float) -> int:
+    """A time in a lane, as the core takes it."""
+    return min(max(1, round(ns)), MOST_NS)

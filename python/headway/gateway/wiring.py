@@ -139,8 +139,6 @@ def wire(
         clock,
         seeds.stream("streams"),
         loop,
-        max_live=settings.max_live_requests,
-        max_queued=settings.max_queued_requests,
         max_attempts=settings.max_attempts,
         renew=directory.renew,
     )

@@ -8,7 +8,10 @@ use headway_core::cost::{Affine, CostModel};
 use headway_core::edf::EdfQueue;
 use headway_core::ewma::PeakEwma;
 use headway_core::histogram::QuantileHistogram;
-use headway_core::scheduler::{BatchOutcome, Condition, Offer, ReplicaLimits, Report, Scheduler};
+use headway_core::lanes::Expected;
+use headway_core::scheduler::{
+    BatchOutcome, Condition, Offer, OutputOffer, OutputReport, ReplicaLimits, Report, Scheduler,
+};
 
 /// Takes numbers off some bytes; zeros once they are used up.
 struct Bytes<'a>(&'a [u8]);
@@ -62,10 +65,19 @@ pub fn scheduler(data: &[u8]) {
     let model = core.add_model(1);
     let mut now_ns: i64 = 0;
     let mut batches: Vec<i64> = Vec::new();
+    let mut outputs: Vec<i64> = Vec::new();
     while !bytes.is_empty() {
         now_ns = now_ns.saturating_add(i64::from(bytes.byte()) * 1_000_000).min(1 << 55);
-        call(&mut core, &mut bytes, model, now_ns, &mut batches);
+        if bytes.byte() % 4 == 0 {
+            call_for_output(&mut core, &mut bytes, now_ns, &mut outputs);
+        } else {
+            call(&mut core, &mut bytes, model, now_ns, &mut batches);
+        }
     }
+    for output in outputs {
+        let _ = core.end_output(now_ns, output, &OutputReport::default());
+    }
+    assert_eq!(core.num_outputs(), 0, "outputs are left over");
     // Everything has a deadline, and expires by then; what runs is lost with its session.
     for batch in batches {
         let _ = core.complete(now_ns, batch, &Report::bare(BatchOutcome::Lost));
@@ -109,6 +121,47 @@ fn call(core: &mut Scheduler, bytes: &mut Bytes, model: i64, now_ns: i64, batche
         }
         9 => drop(core.cancel(now_ns, bytes.int())),
         _ => drop(core.expire(now_ns)),
+    }
+}
+
+fn call_for_output(core: &mut Scheduler, bytes: &mut Bytes, now_ns: i64, outputs: &mut Vec<i64>) {
+    let known = |bytes: &mut Bytes, outputs: &[i64]| match outputs.len() {
+        0 => bytes.int(),
+        count => outputs[usize::from(bytes.byte()) % count],
+    };
+    match bytes.byte() % 6 {
+        0 | 1 => {
+            let offer = OutputOffer {
+                tenant: bytes.int(),
+                pool: bytes.int(),
+                units: bytes.int(),
+                deadline_ns: now_ns.saturating_add(bytes.int()),
+                priority: i64::from(bytes.byte() % 5),
+                lanes: bytes.int(),
+                is_open: bytes.byte() & 1 == 0,
+                service_ns: bytes.int(),
+            };
+            if let Ok(Ok(admission)) = core.admit_output(now_ns, &offer) {
+                outputs.push(i64::try_from(admission.ticket).unwrap_or(i64::MAX));
+            }
+        }
+        2 => {
+            let expected = Expected { hold_ns: bytes.int(), longest_ns: bytes.int() };
+            let next = core.next_output(bytes.int()).ok().flatten();
+            let next = next.and_then(|ticket| i64::try_from(ticket).ok());
+            drop(core.begin_output(now_ns, next.unwrap_or(-1), expected, bytes.real()));
+        }
+        3 => {
+            let ticket = known(bytes, outputs);
+            core.return_output(ticket);
+        }
+        4 => drop(core.waiting_outputs(now_ns, bytes.int())),
+        _ => {
+            let (ticket, used_units) = (known(bytes, outputs), bytes.int());
+            let (measured_ns, planned_ns) = (bytes.int(), bytes.int());
+            let report = OutputReport { used_units, measured_ns, planned_ns };
+            drop(core.end_output(now_ns, ticket, &report));
+        }
     }
 }
 

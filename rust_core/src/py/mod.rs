@@ -18,6 +18,7 @@ mod lock;
 mod rng;
 mod scheduler;
 mod sim;
+mod speeds;
 mod stats;
 mod trace;
 mod verdict;
@@ -55,6 +56,8 @@ mod core {
     use super::scheduler::Scheduler;
     #[pymodule_export]
     use super::sim::{clairvoyant_bound, simulate, SimReport};
+    #[pymodule_export]
+    use super::speeds::ReplicaSpeeds;
     #[pymodule_export]
     use super::stats::{PoolStats, ReplicaStats};
     #[pymodule_export]

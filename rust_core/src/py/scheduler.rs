@@ -10,8 +10,9 @@ use super::lock::Lock;
 use super::stats::{PoolStats, ReplicaStats};
 use super::verdict::{Answer, Decision};
 use crate::cost::Affine;
+use crate::lanes::Expected;
 use crate::limiter::LimiterSettings;
-use crate::scheduler::{self, AdmissionSettings, Report, Resilience};
+use crate::scheduler::{self, AdmissionSettings, OutputOffer, OutputReport, Report, Resilience};
 use crate::tenants::TenantTerms;
 
 /// The queues, replicas and quotas of one gateway.
@@ -114,10 +115,6 @@ impl Scheduler {
 
     fn num_tenants(&self) -> (usize, usize) {
         self.0.hold().num_tenants()
-    }
-
-    fn settle_charge(&self, now_ns: Int, tenant: Int, taken: Int, used: Int) -> PyResult<()> {
-        Ok(self.0.hold().settle_charge(now_ns.0, tenant.0, taken.0, used.0)?)
     }
 
     fn charge(&self, now_ns: Int, tenant: Int, units: Int) -> PyResult<i64> {
@@ -306,6 +303,85 @@ impl Scheduler {
             Ok(admission) => Decision::Admission(admission.into()),
             Err(verdict) => Decision::Verdict(verdict.into()),
         })
+    }
+
+    #[allow(clippy::too_many_arguments)] // one crossing of the border an output
+    fn admit_output(
+        &self,
+        now_ns: Int,
+        tenant: Int,
+        pool: Int,
+        units: Int,
+        deadline_ns: Int,
+        priority: Int,
+        lanes: Int,
+        is_open: bool,
+        service_ns: Int,
+    ) -> PyResult<Decision> {
+        let offer = OutputOffer {
+            tenant: tenant.0,
+            pool: pool.0,
+            units: units.0,
+            deadline_ns: deadline_ns.0,
+            priority: priority.0,
+            lanes: lanes.0,
+            is_open,
+            service_ns: service_ns.0,
+        };
+        Ok(match self.0.hold().admit_output(now_ns.0, &offer)? {
+            Ok(admission) => Decision::Admission(admission.into()),
+            Err(verdict) => Decision::Verdict(verdict.into()),
+        })
+    }
+
+    fn next_output(&self, pool: Int) -> PyResult<Option<u64>> {
+        Ok(self.0.hold().next_output(pool.0)?)
+    }
+
+    fn begin_output(
+        &self,
+        now_ns: Int,
+        ticket: Int,
+        hold_ns: Int,
+        longest_ns: Int,
+        size: Real,
+    ) -> PyResult<bool> {
+        let expected = Expected { hold_ns: hold_ns.0, longest_ns: longest_ns.0 };
+        Ok(self.0.hold().begin_output(now_ns.0, ticket.0, expected, size.0)?)
+    }
+
+    fn return_output(&self, ticket: Int) -> bool {
+        self.0.hold().return_output(ticket.0)
+    }
+
+    #[pyo3(
+        signature = (
+            now_ns, ticket, used_units = Int(0), measured_ns = Int(0), planned_ns = Int(0)
+        ),
+        text_signature = "($self, now_ns, ticket, used_units=0, measured_ns=0, planned_ns=0)"
+    )]
+    fn end_output(
+        &self,
+        now_ns: Int,
+        ticket: Int,
+        used_units: Int,
+        measured_ns: Int,
+        planned_ns: Int,
+    ) -> PyResult<bool> {
+        let report = OutputReport {
+            used_units: used_units.0,
+            measured_ns: measured_ns.0,
+            planned_ns: planned_ns.0,
+        };
+        Ok(self.0.hold().end_output(now_ns.0, ticket.0, &report)?)
+    }
+
+    fn waiting_outputs(&self, now_ns: Int, pool: Int) -> PyResult<(u64, i64)> {
+        Ok(self.0.hold().waiting_outputs(now_ns.0, pool.0)?)
+    }
+
+    fn num_outputs(&self) -> usize {
+        self.0.hold().num_outputs()
     }
 
     fn pool_of(&self, ticket: Int) -> i64 {

@@ -14,9 +14,9 @@ use super::offer::{Admission, Demand, Offer, Reading, RefusalReason, Verdict};
 use super::pool::Pool;
 use super::tenancy::Classes;
 use super::{signed, Request, Scheduler, NOWHERE};
-use bounds::no_capacity;
+pub(super) use bounds::{no_capacity, RETRY_PART};
 
-const MIN_RETRY_NS: i64 = 1_000_000;
+pub(super) const MIN_RETRY_NS: i64 = 1_000_000;
 /// For so long after a sign of it, a pool counts as overloaded, ns.
 const PRESSED_FOR_NS: i64 = 2_000_000_000;
 

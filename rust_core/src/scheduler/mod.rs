@@ -12,6 +12,7 @@ mod feedback;
 mod hedging;
 mod limits;
 mod offer;
+mod outputs;
 mod pool;
 mod quota;
 mod reads;
@@ -36,11 +37,13 @@ use crate::slab::{Slab, MAX_SLOTS};
 use crate::tenants::TenantTable;
 
 use blame::Case;
+use outputs::Output;
 use pool::Pool;
 use replica::{Replica, Share};
 
 pub use limits::{AdmissionSettings, Condition, ReplicaLimits};
 pub use offer::{Admission, Offer, Reading, RefusalReason, Verdict};
+pub use outputs::{OutputOffer, OutputReport};
 pub use report::{Batch, BatchOutcome, Ended, Report};
 pub use resilience::Resilience;
 pub use stats::{PoolStats, ReplicaStats};
@@ -122,6 +125,7 @@ pub struct Scheduler {
     pools: Slab<Pool>,
     replicas: Slab<Replica>,
     live: Slab<Request>,
+    outputs: Slab<Output>,
     deadlines: Deadlines,
     dispatches: BTreeMap<u64, Dispatch>,
     /// By failed batch.
@@ -135,12 +139,14 @@ pub struct Scheduler {
 }
 
 impl Scheduler {
-    /// Holds at most `max_live` requests, each executed at most `max_attempts` times.
+    /// Holds at most `max_live` requests, each executed at most `max_attempts` times, and as many
+    /// outputs.
     ///
     /// # Errors
     /// A bound below 1 or above its largest value.
     pub fn new(seed: u64, max_live: i64, max_attempts: i64) -> Result<Self, CoreError> {
         let max_live = check::count("max_live", max_live, 1, check::MAX_LIVE, "from 1 to 2**24")?;
+        let max_live = usize::try_from(max_live).unwrap_or(MAX_SLOTS);
         let max_attempts =
             check::count("max_attempts", max_attempts, 1, 1 << 20, "from 1 to 2**20")?;
         Ok(Self {
@@ -151,7 +157,8 @@ impl Scheduler {
             models: Vec::new(),
             pools: Slab::new(MAX_SLOTS, 0),
             replicas: Slab::new(MAX_SLOTS, 0),
-            live: Slab::new(usize::try_from(max_live).unwrap_or(MAX_SLOTS), 1),
+            live: Slab::new(max_live, 1),
+            outputs: Slab::new(max_live, 1),
             deadlines: Deadlines::new(),
             dispatches: BTreeMap::new(),
             cases: BTreeMap::new(),

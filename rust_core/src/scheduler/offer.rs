@@ -42,15 +42,7 @@ pub(super) struct Demand {
 
 impl Offer {
     pub(super) fn check(&self) -> Result<Demand, CoreError> {
-        let priority = match self.priority {
-            1 => Priority::Critical,
-            2 => Priority::Standard,
-            3 => Priority::Sheddable,
-            other => {
-                let expected = "1 (critical), 2 (standard) or 3 (sheddable)";
-                return Err(CoreError::argument("priority", other, expected));
-            }
-        };
+        let priority = priority_of(self.priority)?;
         let lane = match self.lane {
             1 => Lane::Interactive,
             2 => Lane::Bulk,
@@ -69,6 +61,19 @@ impl Offer {
             lane,
             weight: self.weight,
         })
+    }
+}
+
+/// The class that a number on the wire stands for.
+pub(super) fn priority_of(value: i64) -> Result<Priority, CoreError> {
+    match value {
+        1 => Ok(Priority::Critical),
+        2 => Ok(Priority::Standard),
+        3 => Ok(Priority::Sheddable),
+        other => {
+            let expected = "1 (critical), 2 (standard) or 3 (sheddable)";
+            Err(CoreError::argument("priority", other, expected))
+        }
     }
 }
 

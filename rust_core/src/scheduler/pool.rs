@@ -15,6 +15,7 @@ use crate::tree::OrderTree;
 
 use super::displace::Displaceable;
 use super::envelope::Envelope;
+use super::outputs::Lanes;
 use super::replica::Replica;
 use super::speed::STEPS;
 use super::tenancy::Classes;
@@ -61,6 +62,7 @@ pub(super) struct Pool {
     pub reserved: [f64; 2],
     pub classes: Classes,
     pub displaceable: Displaceable,
+    pub lanes: Lanes,
     pub num_replicas: usize,
     pub eligible: EligibleIndex,
     /// Eligible replicas by speed.
@@ -112,6 +114,7 @@ impl Pool {
             reserved: [0.0; 2],
             classes: Classes::default(),
             displaceable: Displaceable::default(),
+            lanes: Lanes::default(),
             num_replicas: 0,
             eligible: EligibleIndex::new(),
             eligible_speeds: BTreeSet::new(),

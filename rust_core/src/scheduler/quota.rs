@@ -1,4 +1,4 @@
-//! Quotas of work that does not pass through the queues: outputs that are streamed.
+//! Quotas of work that passes through no queue.
 use crate::bucket::Quota;
 use crate::check;
 use crate::error::CoreError;
@@ -21,26 +21,6 @@ impl Scheduler {
             Some(Quota::Never) => -1,
             Some(Quota::Enough) | None => 0,
         })
-    }
-
-    /// Replaces a charge of `taken` units by the `used` ones, which may leave a debt. A tenant that
-    /// was forgotten since had a full bucket, and there is nothing to settle.
-    ///
-    /// # Errors
-    /// Units out of range.
-    pub fn settle_charge(
-        &mut self,
-        now_ns: i64,
-        tenant: i64,
-        taken: i64,
-        used: i64,
-    ) -> Result<(), CoreError> {
-        let (now_ns, taken, used) = (self.advance(now_ns)?, count(taken)?, count(used)?);
-        let slot = u64::try_from(tenant).ok().and_then(|key| self.tenants.slot(key));
-        if let Some(bucket) = slot.and_then(|slot| self.tenants.bucket_mut(slot)) {
-            bucket.settle(now_ns, taken, used);
-        }
-        Ok(())
     }
 
     /// Gives back what was charged and not used.

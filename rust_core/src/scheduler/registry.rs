@@ -178,7 +178,8 @@ impl Scheduler {
         Ok(())
     }
 
-    /// Removes a pool and ends what was in it; returns the tickets, in order of their slots.
+    /// Removes a pool and ends what was in it, outputs too; returns the tickets of the requests, in
+    /// order of their slots.
     ///
     /// # Errors
     /// An unknown pool, or one that still has replicas.
@@ -194,6 +195,7 @@ impl Scheduler {
         let slots: Vec<u32> = inside.map(|(slot, _)| slot).collect();
         let tickets = slots.iter().filter_map(|&slot| self.finish(slot)).map(|ended| ended.ticket);
         let tickets = tickets.collect();
+        self.end_outputs_of(key);
         self.dispatches.retain(|_, dispatch| dispatch.pool != key);
         self.pools.take(slot);
         Ok(tickets)

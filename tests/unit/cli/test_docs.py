@@ -22,7 +22,15 @@ PAGES = [
     "docs/rollout.md",
     "docs/security.md",
     "docs/drills.md",
+    "docs/streams.md",
+    "docs/lab.md",
+    "docs/design.md",
 ]
+ALL_PAGES = sorted(
+    str(page.relative_to(ROOT))
+    for pattern in ("*.md", "docs/**/*.md")
+    for page in ROOT.glob(pattern)
+)
 BLOCK = re.compile(r"^```(\w+)\n(.*?)^```", re.MULTILINE | re.DOTALL)
 
 
@@ -93,12 +101,42 @@ def test_code_runs_as_far_as_it_can_without_a_gateway(text: str) -> None:
     assert not last or last[0].startswith("headway.client.errors.GatewayUnreachable: ")
 
 
+def prose(page: Path) -> str:
+    """A page without its code blocks."""
+    return re.sub(r"^```.*?^```", "", page.read_text(), flags=re.MULTILINE | re.DOTALL)
+
+
+def anchors(page: Path) -> set[str]:
+    """Of a page's headings, as GitHub makes them."""
+    headings = re.findall(r"^#+ (.+)$", prose(page), re.MULTILINE)
+    plain = (re.sub(r"[^\w\- ]", "", heading.lower()) for heading in headings)
+    return {heading.replace(" ", "-") for heading in plain}
+
+
 def test_links_lead_somewhere() -> None:
     links = [
-        (page, link)
-        for page in PAGES
-        for link in re.findall(r"\]\(([^)#:]+)\)", (ROOT / page).read_text())
+        (ROOT / page, *link)
+        for page in ALL_PAGES
+        for link in re.findall(r"\]\(([^)#:\s]*)(?:#([^)]+))?\)", prose(ROOT / page))
     ]
-    assert links
-    for page, link in links:
-        assert (ROOT / page).parent.joinpath(link).exists(), f"{page}: {link}"
+    assert len(links) > 50
+    for page, path, anchor in links:
+        target = page.parent / path if path else page
+        assert target.exists(), f"{page}: {path}"
+        if anchor and target.suffix == ".md":
+            assert anchor in anchors(target), f"{page}: {path}#{anchor}"
+
+
+PATH = re.compile(r"`((?:python|tests|bench|docs|deploy|services|proto|rust_core)/[\w./-]+)`")
+
+
+def test_paths_that_are_named_exist() -> None:
+    named = [
+        (page, path)
+        for page in ALL_PAGES
+        if page != "CHANGELOG.md"
+        for path in PATH.findall(prose(ROOT / page))
+    ]
+    assert len(named) > 50
+    for page, path in named:
+        assert (ROOT / path).exists(), f"{page}: {path}"

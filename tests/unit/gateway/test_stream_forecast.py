@@ -3,6 +3,7 @@ from typing import Any, cast
 
 import pytest
 
+from headway._core import ReplicaSpeeds
 from headway.gateway.stream_affinity import BLOCK_BYTES, PrefixAffinity, blocks_of
 from headway.gateway.stream_forecast import StreamForecast
 from headway.gateway.stream_replica import StreamReplica
@@ -48,38 +49,28 @@ def test_the_first_unit_scales_the_workers_word_by_the_prompt() -> None:
     assert forecast.first_ns(one, 100) == pytest.approx(2 * small, rel=1e-6)
 
 
-def writing_ns(forecast: StreamForecast, one: StreamReplica, budget: int) -> int:
-    return next(forecast.times([one], 100, budget))[1]
+def times(forecast: StreamForecast, one: StreamReplica, budget: int) -> tuple[float, float]:
+    speeds = ReplicaSpeeds()
+    speeds.set(1, one.first_token_wait_ns, one.gap_ns)
+    found = forecast.quickest(speeds, 100, budget)
+    assert found is not None
+    return found[0], found[1]
+
+
+def writing_ns(forecast: StreamForecast, one: StreamReplica, budget: int) -> float:
+    return times(forecast, one, budget)[1]
 
 
 def test_writing_takes_as_long_as_outputs_are() -> None:
     forecast, one = StreamForecast(), replica()
     one.learn_gap(101, 2 * S)
     for _ in range(300):
-        forecast.learn_end(S, 50, S, censored=False)
+        forecast.learn_end(S, 50, censored=False)
     assert writing_ns(forecast, one, 1000) == pytest.approx(50 * 20 * MS, rel=0.12)
     assert writing_ns(forecast, one, 11) == pytest.approx(10 * 20 * MS, rel=0.12)
-    assert next(forecast.times([one], 100, 11))[0] == forecast.first_ns(one, 100)
-
-
-def test_a_free_lane_is_no_wait_and_a_taken_one_ends_when_it_likely_will() -> None:
-    forecast = StreamForecast()
-    for _ in range(300):
-        forecast.learn_end(S, 50, 5 * S, censored=False)
-    assert forecast.lane_ns(S, [replica(free_lanes=1)], 0) == 0
-    full = replica()
-    full.learn_gap(101, 10 * S)
-    for begun_at, number in ((0, 1), (3 * S, 2)):
-        full.inflight[number] = cast(
-            Any,
-            SimpleNamespace(first_part_ns=begun_at or 1, dispatched_ns=0, written=0, budget=1000),
-        )
-    now_ns = 4 * S
-    # 40 and 10 units of about 50 are written, at 100 ms each.
-    assert forecast.lane_ns(now_ns, [full], 0) == pytest.approx(1.3 * S, rel=0.35)
-    assert forecast.lane_ns(now_ns, [full], 1) == pytest.approx(4.3 * S, rel=0.2)
-    # Beyond those under way, another output's time.
-    assert forecast.lane_ns(now_ns, [full], 2) == pytest.approx(6.3 * S, rel=0.2)
+    assert round(times(forecast, one, 11)[0]) == forecast.first_ns(one, 100)
+    one.take_note(worker_pb2.Capacity(first_token_wait_ns=500 * MS))
+    assert round(times(forecast, one, 11)[0]) == forecast.first_ns(one, 100)
 
 
 def test_evidence_grows_stale() -> None:

@@ -86,9 +86,45 @@ def test_a_remembered_prompt_draws_its_replica_in_wherever_the_draw_fell() -> No
     assert {each.replica.handle for each in asked if each is not None} == {1}
 
 
-def test_a_queued_one_leaves_from_its_place() -> None:
-    pool, streams = StreamPool(), [output(number) for number in range(5)]
-    for stream in streams:
-        pool.enqueue(stream)
-    pool.dequeue(streams[2])
-    assert [each.stream_id for each in pool.queue] == [0, 1, 3, 4]
+def test_lanes_are_those_of_the_fleet_that_takes_work() -> None:
+    one, two = (replica(at, wait_ms=10, lanes=3) for at in (1, 2))
+    pool = pool_of(one, two)
+    assert pool.num_lanes == 6
+    two.replica.condition = DRAINING
+    pool.note(two)
+    assert pool.num_lanes == 3
+    pool.forget(1)
+    assert pool.num_lanes == 0
+
+
+def test_an_output_is_worth_the_lanes_that_its_memory_would_be_enough_for() -> None:
+    one = replica(1, wait_ms=10)
+    assert one.size_of(1 << 40) > 1  # by its totals so far
+    said = worker_pb2.ModelCapacity(total_lanes=4, total_kv_units=1_000, free_lanes=1)
+    one.take_note(worker_pb2.Capacity(models=[said]))
+    assert one.size_of(100) == 1
+    assert one.size_of(500) == 2
+    assert one.company == 3
+
+
+def test_a_pace_is_compared_with_that_of_the_same_company() -> None:
+    one = replica(1, wait_ms=10)
+    assert one.planned_ns(11, company=1) == 0
+    one.learn_company(11, 100 * MS, company=1)
+    one.learn_company(11, 400 * MS, company=8)
+    assert one.planned_ns(11, company=1) == 100 * MS
+    assert one.planned_ns(21, company=8) == 800 * MS
+    one.learn_company(11, 200 * MS, company=1)
+    assert one.planned_ns(11, company=1) == 110 * MS
+
+
+def test_a_fleet_with_nothing_to_do_or_unknown_refuses_nobody() -> None:
+    one = replica(1, wait_ms=10)
+    pool = pool_of(one)
+    pool.forecast.learn_first(1, 100, 10 * MS)
+    assert pool.quickest(2, 100, 50) is None
+    pool.occupy(output(7), one)
+    assert pool.quickest(2, 100, 50) is not None
+    assert pool.quickest(31_000 * MS, 100, 50) is None
+    pool.release(output(7), one)
+    assert pool.quickest(2, 100, 50) is None

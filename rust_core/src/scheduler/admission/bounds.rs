@@ -13,7 +13,7 @@ use super::{Arrival, MIN_RETRY_NS};
 /// When to ask again for a version that has no replica, ns.
 const NO_CAPACITY_RETRY_NS: i64 = 1_000_000_000;
 /// A full queue is worth asking again once this part of it is served: the others wait as well.
-const RETRY_PART: i64 = 8;
+pub(in crate::scheduler) const RETRY_PART: i64 = 8;
 /// A class that asked for nothing for so long has nothing kept for it, ns.
 const RESERVED_FOR_NS: i64 = 10_000_000_000;
 
@@ -26,7 +26,7 @@ pub(super) struct Crowding {
 }
 
 impl Scheduler {
-    pub(super) fn read_tenant(&self, now_ns: i64, slot: u32) -> Reading {
+    pub(in crate::scheduler) fn read_tenant(&self, now_ns: i64, slot: u32) -> Reading {
         let (tenant, bucket) = (self.tenants.at(slot), self.tenants.bucket(slot));
         let Some((tenant, bucket)) = tenant.zip(bucket) else { return Reading::default() };
         Reading {
@@ -56,7 +56,7 @@ impl Scheduler {
         reading.executing_requests = pool.executing_requests;
     }
 
-    pub(super) fn refuse_by_tenant(
+    pub(in crate::scheduler) fn refuse_by_tenant(
         &self,
         now_ns: i64,
         slot: u32,
@@ -194,7 +194,12 @@ impl Pool {
     /// Requests of the limit that are kept free for classes higher than `class`, as far as these
     /// do not use them already. Nothing is kept for a class that did not ask of late.
     #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)] // parts of a limit
-    fn kept_for_higher(&self, now_ns: i64, class: usize, limit: u64) -> u64 {
+    pub(in crate::scheduler) fn kept_for_higher(
+        &self,
+        now_ns: i64,
+        class: usize,
+        limit: u64,
+    ) -> u64 {
         let kept = self.reserved.iter().enumerate().take(class);
         let unused = kept.map(|(higher, &part)| {
             let asked = self.classes.asked_at_ns[higher];
@@ -206,7 +211,7 @@ impl Pool {
     }
 }
 
-pub(super) fn no_capacity(pool: i64, reading: Reading) -> Verdict {
+pub(in crate::scheduler) fn no_capacity(pool: i64, reading: Reading) -> Verdict {
     Verdict {
         reason: RefusalReason::NoCapacity,
         pool,
