@@ -125,7 +125,8 @@ class Door:
             priority=2, reading=None,
         )  # fmt: skip
         try:
-            return self.door.admit(record, self.version, self.fleet, 50, 50).ticket
+            expected = self.fleet.forecast.lengths.expected(budget=50)
+            return self.door.admit(record, self.version, self.fleet, expected).ticket
         except errors.RequestError:
             return None
 

@@ -4,7 +4,8 @@
 //! of choosing a replica, as the queue and the fleet grow; the difference to `bench/micro` is the
 //! border's.
 //! Workload: a queue of 10, 1,000 and 100,000 requests of 50 to 250 units whose deadlines fall
-//! anywhere in an hour; batches of 32; fleets of 10, 1,000 and 10,000 replicas.
+//! anywhere in an hour; batches of 32; fleets of 10, 1,000 and 10,000 replicas; 1,000, 100,000 and
+//! 1,000,000 tenants.
 //! Command: cargo bench -p headway-core --no-default-features --bench decisions
 use std::hint::black_box;
 use std::time::{Duration, Instant};
@@ -20,6 +21,7 @@ use headway_core::scheduler::{
 };
 
 const QUEUED: [u32; 3] = [10, 1_000, 100_000];
+const TENANTS: [u64; 3] = [1_000, 100_000, 1_000_000];
 const SECOND: i64 = 1_000_000_000;
 
 struct Fleet {
@@ -207,7 +209,7 @@ fn slack(criterion: &mut Criterion) {
 #[allow(clippy::cast_possible_wrap)] // small draws
 fn charge(criterion: &mut Criterion) {
     let mut group = criterion.benchmark_group("charge");
-    for tenants in [1_000u64, 1_000_000] {
+    for tenants in TENANTS {
         let mut draws = Rng::new(5);
         let mut core = Scheduler::new(1, 1 << 10, 3).expect("in range");
         for _ in 0..tenants {
@@ -225,7 +227,7 @@ fn charge(criterion: &mut Criterion) {
 #[allow(clippy::cast_possible_truncation)] // small draws
 fn bare_read(criterion: &mut Criterion) {
     let mut group = criterion.benchmark_group("bare read");
-    for tenants in [1_000u64, 1_000_000] {
+    for tenants in TENANTS {
         let mut draws = Rng::new(5);
         let lines = vec![[1u64; 8]; tenants as usize];
         group.bench_function(BenchmarkId::from_parameter(tenants), |bencher| {

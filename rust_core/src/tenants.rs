@@ -47,6 +47,15 @@ impl TenantTerms {
     }
 }
 
+/// Work done for a request, or reserved for it.
+#[derive(Debug, Clone, Copy)]
+pub struct Used {
+    /// Units.
+    pub units: u64,
+    /// Device time.
+    pub device_ns: f64,
+}
+
 /// What a charge touches, in one cache line: with a million tenants, memory is what it costs.
 #[derive(Debug)]
 #[repr(align(64))]
@@ -268,6 +277,20 @@ impl TenantTable {
         let left_ns = faded(device_ns, since_ns, now_ns, memory_ns);
         tenant.device_ns.add(now_ns, left_ns, memory_ns);
         self.device_ns.add(now_ns, left_ns, memory_ns);
+    }
+
+    /// Settles with a tenant what a request of it used, in place of what was reserved for it when
+    /// it came, at `since_ns`; the request is no longer live.
+    pub fn settle(&mut self, now_ns: i64, slot: u32, since_ns: i64, reserved: Used, used: Used) {
+        self.add_time(now_ns, slot, since_ns, used.device_ns - reserved.device_ns);
+        if used.units != reserved.units {
+            if let Some(bucket) = self.bucket_mut(slot) {
+                bucket.settle(now_ns, reserved.units, used.units);
+            }
+        }
+        if let Some(tenant) = self.slab.at_mut(slot) {
+            tenant.live -= 1;
+        }
     }
 
     /// What a tenant had of recent device time over its fair share of it: 1 for exactly that.

@@ -4,22 +4,16 @@
     clippy::cast_possible_truncation,
     clippy::cast_sign_loss
 )]
+mod support;
+
 use std::collections::BTreeMap;
 
 use headway_core::lanes::{Expected, LaneEnds, LaneShares, ReplicaSpeeds, Waiting};
 use proptest::prelude::*;
-use proptest::test_runner::RngSeed;
+
+use support::cases;
 
 const WEIGHTS: [f64; 4] = [1.0, 1.0, 3.0, 0.25];
-
-fn cases() -> ProptestConfig {
-    ProptestConfig {
-        cases: 300,
-        rng_seed: RngSeed::Fixed(20_261_130),
-        failure_persistence: None,
-        ..ProptestConfig::default()
-    }
-}
 
 /// One thing that happens to the outputs of a model version.
 #[derive(Debug, Clone)]
@@ -191,7 +185,7 @@ fn served(lanes: usize, weights: [f64; 2], costs: &[u32]) -> [f64; 2] {
 }
 
 proptest! {
-    #![proptest_config(cases())]
+    #![proptest_config(cases(300, 20_261_130))]
 
     #[test]
     fn who_begins_and_who_gives_way_is_as_scans_say(

@@ -1,10 +1,12 @@
 //! The ordered structures against plain ones, step by step on random histories.
 mod support;
 
+use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, BTreeSet};
 
 use headway_core::deadline::Deadlines;
 use headway_core::edf::EdfQueue;
+use headway_core::rng::Rng;
 use headway_core::slab::Slab;
 use headway_core::tree::OrderTree;
 use proptest::prelude::*;
@@ -148,6 +150,57 @@ fn sorted_insertions_stay_shallow_and_in_order() {
     assert_eq!(keys.len(), 100_000);
     assert!(keys.iter().zip(0..).all(|(&key, at)| key == 2 * at + 1));
     assert_eq!(tree.prefix(|&key| key < 1_000), (500, 500));
+}
+
+/// Grows to some ten thousand entries and shrinks to none, in random order: nodes of every level
+/// are split, joined and emptied.
+#[test]
+fn a_tree_that_grows_and_shrinks_equals_a_sorted_map() {
+    let (mut tree, mut model) = (OrderTree::new(), BTreeMap::new());
+    let mut draws = Rng::new(11);
+    for step in 0..80_000u64 {
+        let key = (draws.below(400), draws.below(50));
+        // Three in four are added at first, one in eight at last.
+        if draws.below(40_000) < 40_000u64.saturating_sub(step).max(5_000) {
+            if let Entry::Vacant(place) = model.entry(key) {
+                place.insert((step, key.0));
+                tree.insert(key, step, key.0);
+            }
+        } else {
+            assert_eq!(tree.remove(&key), model.remove(&key).map(|(_, value)| value));
+            let next = model.range(key..).next().map(|(&key, _)| key);
+            if let Some(key) = next {
+                assert_eq!(tree.remove(&key), model.remove(&key).map(|(_, value)| value));
+            }
+        }
+        assert_eq!(tree.len(), model.len());
+        if step % 499 == 0 {
+            assert_same(&tree, &model, key);
+        }
+    }
+    while let Some((key, (_, value))) = model.pop_first() {
+        assert_eq!(tree.remove(&key), Some(value));
+        if model.len() % 251 == 0 {
+            assert_same(&tree, &model, key);
+        }
+    }
+    assert_eq!((tree.first(), tree.is_empty()), (None, true));
+}
+
+type Key = (u64, u64);
+
+fn assert_same(tree: &OrderTree<Key, u64>, model: &BTreeMap<Key, (u64, u64)>, key: Key) {
+    let entries = |from: Key| model.range(from..).map(|(&key, &(_, value))| (key, value));
+    assert!(tree.iter_from(&key).eq(entries(key)));
+    assert!(tree.iter_from(&(0, 0)).eq(entries((0, 0))));
+    assert_eq!(tree.last(), entries((0, 0)).next_back());
+    let ahead = || model.range(..key).map(|(_, &(units, _))| units);
+    assert_eq!(tree.prefix(|other| *other < key), (ahead().count(), ahead().sum()));
+    assert_eq!(tree.prefix(|_| false), (0, 0));
+    assert_eq!(tree.total_units(), model.values().map(|&(units, _)| units).sum::<u64>());
+    for rank in [0, model.len() / 3, model.len()] {
+        assert_eq!(tree.select(rank), entries((0, 0)).nth(rank));
+    }
 }
 
 #[test]

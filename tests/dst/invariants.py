@@ -179,11 +179,13 @@ def check_idle(each: SimulatedGateway) -> None:
     require(gateway.scheduler.num_live() == 0, name, "has requests left")
     require(gateway.scheduler.num_executing() == 0, name, "has batches left")
     require(not gateway.streams.live, name, "has outputs left")
+    require(gateway.scheduler.num_outputs() == 0, name, "has outputs in its scheduler left")
     for handle in gateway.catalog.pools:
         stats = gateway.scheduler.pool_stats(handle)
         left = (stats.queued_requests, stats.queued_units, stats.queued_rows,
                 stats.executing_requests, stats.executing_batches)  # fmt: skip
         require(left == (0, 0, 0, 0, 0), name, "has", left, "left")
+        require(stats.inflight == (0, 0, 0), name, "has", stats.inflight, "in hand by class")
     check_counts(gateway, name)
 
 

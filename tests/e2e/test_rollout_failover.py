@@ -1,6 +1,7 @@
 """Two gateways on PostgreSQL: the one that decides is killed mid-rollout, the other goes on."""
 
 import asyncio
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -115,6 +116,24 @@ async def until_step(control: ControlClient, rollout_id: str, step: int) -> cont
         await SystemClock().sleep(100_000_000)
 
 
+def assert_both_were_judged(
+    verdicts: Sequence[control_pb2.Verdict], answered: Sequence[int]
+) -> None:
+    """The outcomes of both gateways count, but for what is still on its way."""
+    by_step = {verdict.step: verdict for verdict in verdicts}  # the last one of each
+    counted = sum(v.baseline.requests + v.canary.requests for v in by_step.values())
+    other, most = sorted(answered)
+    assert other >= 100, "the load was not on both"
+    # One gateway's own outcomes would be `most` at best; half of the other's have to be there.
+    assert counted > most + 0.5 * other
+
+
+def assert_no_key_went_back(load: Load) -> None:
+    assert load.num_answered > 0
+    for key, seen in load.seen.items():
+        assert seen == sorted(seen), f"key {key} went back"
+
+
 async def test_the_other_gateway_goes_on_and_no_key_goes_back(
     tmp_path: Path, postgresql_url: str
 ) -> None:
@@ -132,7 +151,6 @@ async def test_the_other_gateway_goes_on_and_no_key_goes_back(
         leader = await leader_of(controls)
         (survivor,) = set(controls) - {leader}
         loads = {name: Load(each.data) for name, each in addresses.items()}
-        answered_before = {name: load.num_answered for name, load in loads.items()}
         watch = SplitWatch(controls)
 
         # Started through the gateway that does not decide.
@@ -148,16 +166,8 @@ async def test_the_other_gateway_goes_on_and_no_key_goes_back(
             assert shares == [each for each in planned if each in shares], name
         await controls[survivor].resume_rollout(rollout.rollout_id)
         verdicts = await controls[survivor].verdicts(rollout.rollout_id)
-        by_step = {verdict.step: verdict for verdict in verdicts}  # the last one of each
-        counted = sum(v.baseline.requests + v.canary.requests for v in by_step.values())
-        # The outcomes of both gateways were judged, but for what is still on its way.
-        began = sum(answered_before.values())
-        answered = sum(load.num_answered for load in loads.values()) - began
-        most = max(load.num_answered - answered_before[name] for name, load in loads.items())
-        # One gateway's own outcomes would be `most` at best; half of the other's have to be there.
-        other = answered - most
-        assert other >= 100, "the load was not on both"
-        assert counted > most + 0.5 * other
+        answered = [load.num_answered for load in loads.values()]
+        assert_both_were_judged(verdicts, answered)
 
         processes.kill(leader)
         killed_ns = SystemClock().now_ns()
@@ -171,10 +181,7 @@ async def test_the_other_gateway_goes_on_and_no_key_goes_back(
 
         for load in loads.values():
             await load.stop()
-        for name, load in loads.items():
-            assert load.num_answered > 0
-            for key, seen in load.seen.items():
-                assert seen == sorted(seen), f"{name}: key {key} went back"
+            assert_no_key_went_back(load)
         verdicts = await controls[survivor].verdicts(rollout.rollout_id)
         numbers = [verdict.sequence for verdict in verdicts]
         assert numbers == list(range(1, len(numbers) + 1))

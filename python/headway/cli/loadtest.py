@@ -280,21 +280,22 @@ class _Session:
             return Exit.OK
         return Exit.UNAVAILABLE if set(result.errors) == {"UNREACHABLE"} else Exit.FAILED
 
+    def _connect(self) -> list[Any]:
+        from headway.client import Client, ManyStream
+
+        kind = ManyStream if self._many else Client
+        options = self._connection.client_options()
+        return [kind(self._connection.address, **options) for _ in range(self._num_channels)]
+
     async def _measure(self, root: int) -> "tuple[LoadRun, bool]":
         import asyncio
 
         from headway.cli.load_view import show_progress
-        from headway.client import Client, ManyStream
         from headway.clock import SystemClock
         from headway.loadtest import LoadRun, Workload
         from headway.rng import SeedTree
 
-        seeds = SeedTree(root)
-        connect = ManyStream if self._many else Client
-        callers: list[Any] = [
-            connect(self._connection.address, **self._connection.client_options())
-            for _ in range(self._num_channels)
-        ]
+        seeds, callers = SeedTree(root), self._connect()
         workload = Workload(
             self._template, size=self._size, deadlines=self._plan.deadlines, seeds=seeds
         )

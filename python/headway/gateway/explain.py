@@ -216,14 +216,19 @@ def _reading(seen: Reading) -> control_pb2.AdmissionRecord:
     return told
 
 
+def _company(record: Record, trace: BatchTrace) -> str:
+    """With whom it went: "in batch 7 with 2 other requests (r-1, r-2)"."""
+    if trace.size <= 1:
+        return f"alone in batch {trace.batch_id}"
+    others = [name for name in trace.request_ids if name != record.request_id]
+    named = f" ({', '.join(others[:4])}{', ...' if trace.size > 5 else ''})" if others else ""
+    return f"in batch {trace.batch_id} with {_count(trace.size - 1, 'other request')}{named}"
+
+
 def _attempt(record: Record, number: int) -> Iterator[str]:
     trace, queued_ns, slack_ns = record.attempts[number]
     which = f"Attempt {number + 1}: after" if len(record.attempts) > 1 else "After"
-    others = [name for name in trace.request_ids if name != record.request_id]
-    company = f"alone in batch {trace.batch_id}"
-    if trace.size > 1:
-        named = f" ({', '.join(others[:4])}{', ...' if trace.size > 5 else ''})" if others else ""
-        company = f"in batch {trace.batch_id} with {_count(trace.size - 1, 'other request')}{named}"
+    company = _company(record, trace)
     if trace.hedge_of:
         yield (
             f"Batch {trace.hedge_of} was later than 95 % of that version's batches, replica "

@@ -24,17 +24,14 @@ class StreamAdmission:
         self._renew = renew
         self._scheduler = scheduler
 
-    def admit(
-        self, record: Record, pool: Pool, streams: StreamPool, budget: int, expected: int
-    ) -> Admission:
+    def admit(self, record: Record, pool: Pool, streams: StreamPool, expected: float) -> Admission:
         """Takes an output in: O(log n), and no more where it is refused.
 
         Args:
           record: of the request, which arrives now; what admission saw is noted there.
           pool: of its version.
           streams: what serves that.
-          budget: most units of the output.
-          expected: units of it that are usual; charged with the prompt's until it ends.
+          expected: units of the output that are usual; charged with the prompt's until it ends.
 
         Raises:
           RequestError: refused.
@@ -42,10 +39,10 @@ class StreamAdmission:
         now_ns, caller = record.arrived_ns, record.caller
         if pool.num_replicas == 0:
             raise no_capacity(pool, pinned=record.pinned, retry_after_ns=_NO_REPLICA_RETRY_NS)
-        times = streams.quickest(now_ns, record.units, budget)
+        times = streams.quickest(now_ns, record.units, expected)
         service_ns = _NO_EVIDENCE if times is None else min(int(times[2]), MOST_NS)
         asked = (
-            pool.handle, record.units + expected, record.deadline_ns, record.priority,
+            pool.handle, record.units + round(expected), record.deadline_ns, record.priority,
             streams.num_lanes, streams.is_open(), service_ns,
         )  # fmt: skip
         try:

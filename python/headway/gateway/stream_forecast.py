@@ -51,12 +51,13 @@ class StreamForecast:
         return round(said * mine / usual)
 
     def quickest(
-        self, speeds: ReplicaSpeeds, units: int, budget: int
+        self, speeds: ReplicaSpeeds, units: int, output_units: float
     ) -> tuple[float, float, float] | None:
         """(ns to the first unit, from there to the last, bound) on the quickest replica.
 
-        None without replicas. No replica takes less than the bound (`ReplicaSpeeds.quickest`).
+        Of an output of `output_units`, >= 1. None without replicas. No replica takes less than the
+        bound (`ReplicaSpeeds.quickest`).
         """
         usual = max(1, self._first.predict_ns(max(1, round(math.exp(self._log_prompt)))))
         mine = self._first.predict_ns(max(1, units))
-        return speeds.quickest(mine / usual, mine, self.lengths.expected(budget=budget) - 1)
+        return speeds.quickest(mine / usual, mine, output_units - 1)

@@ -98,7 +98,9 @@ class StreamPool:
         """Whether some replica has a lane."""
         return len(self.lanes) > 0
 
-    def quickest(self, now_ns: int, units: int, budget: int) -> tuple[float, float, float] | None:
+    def quickest(
+        self, now_ns: int, units: int, output_units: float
+    ) -> tuple[float, float, float] | None:
         """(ns from a lane to the first unit, to the last, least of all) where it is quickest.
 
         None where nothing may be refused for it: evidence that has gone stale, or a fleet with
@@ -106,7 +108,7 @@ class StreamPool:
         """
         if not self.forecast.is_fresh(now_ns) or not self._busy:
             return None
-        return self.forecast.quickest(self._speeds, units, budget)
+        return self.forecast.quickest(self._speeds, units, output_units)
 
     def describe(self, waiting: int, wait_ns: int) -> control_pb2.StreamPoolState:
         """What operators are shown; `wait_ns` for the lane of one more, as the core has it."""

@@ -42,7 +42,7 @@ class PendingStream(Answerable):
     pool: "Pool"
     units: int
     budget: int
-    expected: int
+    expected: float
     blocks: list[int]
     priority: int
     arrived_ns: int

@@ -94,9 +94,9 @@ class StreamDispatcher:
         streams = self._pools.setdefault(pool.handle, StreamPool())
         # What names its version says nothing of the split's two groups of users.
         tap = None if record.pinned else pool.tap
-        expected = round(streams.forecast.lengths.expected(budget=budget))
+        expected = streams.forecast.lengths.expected(budget=budget)
         try:
-            admission = self._admission.admit(record, pool, streams, budget, expected)
+            admission = self._admission.admit(record, pool, streams, expected)
         except errors.RequestError as error:
             if tap is not None:
                 tap.refused(error.reason)

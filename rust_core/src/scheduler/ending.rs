@@ -1,8 +1,8 @@
 //! How requests end, and how they go back into the queue.
 use crate::error::CoreError;
+use crate::tenants::Used;
 
 use super::report::Ended;
-use super::tenancy::Used;
 use super::{signed, Scheduler};
 
 impl Scheduler {

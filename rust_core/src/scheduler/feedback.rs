@@ -3,8 +3,9 @@ use crate::breaker::BreakerState;
 use crate::check::{MAX_NS, MAX_UNITS};
 use crate::error::CoreError;
 
+use super::answered::Shares;
 use super::report::{BatchOutcome, Report};
-use super::tenancy::{Used, NOTHING};
+use super::tenancy::NOTHING;
 use super::{Dispatch, Scheduler};
 
 impl Scheduler {
@@ -157,6 +158,7 @@ impl Scheduler {
         }
         let twin = dispatch.twin.filter(|twin| self.dispatches.contains_key(twin));
         self.read_ahead(dispatch.members.iter().filter_map(|&ticket| self.live.slot(ticket)));
+        let shares = Shares::of(dispatch, report);
         let mut without_answer = Vec::new();
         for &ticket in &dispatch.members {
             // A member that is live is executing here: only `complete` moves it elsewhere.
@@ -165,8 +167,10 @@ impl Scheduler {
                 report.outcome == BatchOutcome::Ok && retry.binary_search(&ticket).is_err();
             if is_answered {
                 self.credit(slot);
-                let used = self.used_by(slot, dispatch, report);
-                self.end_member(slot, twin, used);
+                match twin {
+                    None => self.end_answered(ticket, slot, &shares),
+                    Some(copy) => self.end_copied(ticket, slot, copy, &shares),
+                }
             } else if let Some(batch) = twin {
                 // The other copy goes on, and this one's end is not the request's.
                 if let Some(request) = self.live.at_mut(slot) {
@@ -177,15 +181,16 @@ impl Scheduler {
                 without_answer.push(ticket);
             }
         }
+        self.take_leave(dispatch.pool);
         without_answer
     }
 
-    /// Ends a member of a batch that is no longer in the books, but whose copy may be.
-    fn end_member(&mut self, slot: u32, twin: Option<u64>, used: Option<Used>) {
-        if let (Some(batch), Some(request)) = (twin, self.live.at_mut(slot)) {
-            request.batch = batch;
-        }
-        self.finish_after(slot, used);
+    /// Ends a member of a batch that is no longer in the books, but whose copy is.
+    fn end_copied(&mut self, ticket: u64, slot: u32, copy: u64, shares: &Shares<'_>) {
+        let Some(request) = self.live.at_mut(slot) else { return };
+        request.batch = copy;
+        let used = shares.used_by(ticket, request);
+        self.finish_after(slot, Some(used));
     }
 
     /// Queues a member again if it has an attempt and the time left.

@@ -3,6 +3,7 @@
 //! Every request is in exactly one place: queued in its pool, or executing in one batch. All ways
 //! to end it go through `Scheduler::finish`, so it ends once, and every count returns to zero.
 mod admission;
+mod answered;
 mod blame;
 mod dispatch;
 mod displace;
@@ -34,8 +35,9 @@ use crate::deadline::Deadlines;
 use crate::error::CoreError;
 use crate::rng::Rng;
 use crate::slab::{Slab, MAX_SLOTS};
-use crate::tenants::TenantTable;
+use crate::tenants::{TenantTable, Used};
 
+use answered::Leavers;
 use blame::Case;
 use outputs::Output;
 use pool::Pool;
@@ -75,6 +77,10 @@ const NOWHERE: u64 = u64::MAX;
 impl Request {
     fn is_queued(&self) -> bool {
         self.batch == 0
+    }
+
+    fn reserved(&self) -> Used {
+        Used { units: self.item.units, device_ns: self.device_ns }
     }
 
     fn has_failed(&self) -> bool {
@@ -136,6 +142,7 @@ pub struct Scheduler {
     next_batch: u64,
     next_order: u64,
     chosen: Vec<u32>,
+    leavers: Leavers,
 }
 
 impl Scheduler {
@@ -167,6 +174,7 @@ impl Scheduler {
             next_batch: 1,
             next_order: 0,
             chosen: Vec::new(),
+            leavers: Leavers::default(),
         })
     }
 

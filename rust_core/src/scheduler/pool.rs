@@ -171,15 +171,19 @@ impl Pool {
         let middle = self.capacity_speeds.len().saturating_sub(TOLD_SPEEDS);
         let fast =
             self.capacity_speeds.iter().rev().take(if middle > 0 { ends } else { TOLD_SPEEDS });
-        let mut speeds: Vec<f64> = fast.map(|&(steps, _)| f64::from(steps) / STEPS).collect();
+        let slow = self.capacity_speeds.iter().take(if middle > 0 { ends } else { 0 });
+        let (mut speeds, mut told) = ([0.0; TOLD_SPEEDS], 0);
+        for (speed, &(steps, _)) in speeds.iter_mut().zip(fast.chain(slow)) {
+            *speed = f64::from(steps) / STEPS;
+            told += 1;
+        }
+        let speeds = &mut speeds[..told];
         if middle > 0 {
-            let slow = self.capacity_speeds.iter().take(ends);
-            speeds.extend(slow.map(|&(steps, _)| f64::from(steps) / STEPS));
             speeds.sort_unstable_by(|a, b| b.total_cmp(a));
         }
         let unit_ratio = self.unit_ratio.unwrap_or(1.0);
         let fleet = Fleet {
-            speeds: &speeds,
+            speeds,
             total_speed: self.ready_speed_steps as f64 / STEPS,
             limits: self.envelope.largest(),
             expected: self.expected(),

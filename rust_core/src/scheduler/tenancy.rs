@@ -1,19 +1,13 @@
 //! What a request costs its tenant: reserved when it is admitted, settled when it ends.
 use crate::batch::{Item, Priority};
-use crate::check::{MAX_NS, MAX_UNITS};
+use crate::check::MAX_NS;
+use crate::tenants::Used;
 
 use super::report::{BatchOutcome, Report};
 use super::{Dispatch, Request, Scheduler};
 
 /// How fast the device time of a unit follows the batches.
 const TIME_GAIN: f64 = 0.1;
-
-/// Work done for a request.
-#[derive(Debug, Clone, Copy)]
-pub(super) struct Used {
-    pub units: u64,
-    pub device_ns: f64,
-}
 
 /// Nothing was done for it, or nothing that its tenant should pay for.
 pub(super) const NOTHING: Used = Used { units: 0, device_ns: 0.0 };
@@ -103,18 +97,9 @@ impl Scheduler {
         if is_queued {
             self.count_dequeued(tenant, request.item.units);
         }
-        let reserved = Used { units: request.item.units, device_ns: request.device_ns };
+        let reserved = request.reserved();
         let used = used.unwrap_or(if is_queued { NOTHING } else { reserved });
-        let excess_ns = used.device_ns - reserved.device_ns;
-        self.tenants.add_time(now_ns, tenant, request.item.arrived_ns, excess_ns);
-        if used.units != reserved.units {
-            if let Some(bucket) = self.tenants.bucket_mut(tenant) {
-                bucket.settle(now_ns, reserved.units, used.units);
-            }
-        }
-        if let Some(tenant) = self.tenants.at_mut(tenant) {
-            tenant.live -= 1;
-        }
+        self.tenants.settle(now_ns, tenant, request.item.arrived_ns, reserved, used);
     }
 }
 
@@ -135,24 +120,5 @@ impl Scheduler {
             let measured_ns = now_ns.saturating_sub(dispatch.at_ns);
             limiter.observe(measured_ns, dispatch.planned_ns, inflight);
         }
-    }
-
-    /// What an answered request used: as told for it alone, else its share of its batch.
-    #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)] // a share of a count
-    pub(super) fn used_by(&self, slot: u32, dispatch: &Dispatch, report: &Report) -> Option<Used> {
-        let (ticket, request) = (self.live.key(slot)?, self.live.at(slot)?);
-        let share = request.item.units as f64 / dispatch.units.max(1) as f64;
-        let told = report.used.binary_search_by_key(&ticket, |&(ticket, _)| ticket);
-        let units = match told.ok().and_then(|at| report.used.get(at)) {
-            Some(&(_, units)) => units.min(MAX_UNITS.unsigned_abs()),
-            None if report.units > 0 => (share * report.units as f64).round() as u64,
-            None => request.item.units,
-        };
-        let device_ns = if (1..=MAX_NS).contains(&report.device_ns) {
-            share * report.device_ns as f64
-        } else {
-            request.device_ns
-        };
-        Some(Used { units, device_ns })
     }
 }

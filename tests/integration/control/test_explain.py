@@ -225,20 +225,21 @@ async def test_a_poisoned_request_among_healthy_ones() -> None:
 
 
 async def test_a_poisoned_request_whose_companion_was_answered() -> None:
-    poison = {"intercept_ms": 60, "jitter_ratio": 0, "failures": {"poison": {}}}
+    poison = {"intercept_ms": 1000, "jitter_ratio": 0, "failures": {"poison": {}}}
     async with (
         running_gateway() as running,
         running_worker(running, runtime=poison),
         operator(running) as control,
         client_of(running) as client,
     ):
-        # While the first is on the device, the two behind it come to share a batch.
-        first = asyncio.ensure_future(client.infer(text_request("first"), timeout_s=5))
+        # While the first is on the device, the two behind it come to share a batch; the device is
+        # slow, so that they are there by then on a busy machine too.
+        first = asyncio.ensure_future(client.infer(text_request("first"), timeout_s=60))
         while not (await control.state()).pools[0].executing_batches:
             pass
         results = await asyncio.gather(
-            client.infer(text_request("good", request_id="good"), timeout_s=5),
-            client.infer(text_request("poison", request_id="bad"), timeout_s=5),
+            client.infer(text_request("good", request_id="good"), timeout_s=60),
+            client.infer(text_request("poison", request_id="bad"), timeout_s=60),
             return_exceptions=True,
         )
         await first

@@ -6,6 +6,7 @@ from collections.abc import AsyncIterator
 
 import pytest
 from tests.support.fleet import RunningGateway, running_worker, text_request
+from tests.support.halting import HaltingClock
 from tests.support.operating import (
     CALLER,
     FLEET_TOKEN,
@@ -20,10 +21,6 @@ from headway import errors
 from headway.client import RetryPolicy
 from headway.v1 import control_pb2
 
-ALIKE_S = 1.0
-# 0.14 s where a core is free (bench/load/store_outage.py). Here a server starts, two gateways
-# connect anew and a load runs on two cores that the rest of the tests use too.
-RETURN_S = 3.0
 ONCE = RetryPolicy(max_attempts=1)
 
 
@@ -61,10 +58,10 @@ async def loaded(*gateways: RunningGateway) -> AsyncIterator[Load]:
 async def test_no_request_fails_while_the_store_is_away_and_changes_say_so(
     own_postgresql: PostgresServer,
 ) -> None:
-    url = own_postgresql.url()
+    url, clock = own_postgresql.url(), HaltingClock()
     async with (
-        closed_gateway(url) as one,
-        closed_gateway(url) as other,
+        closed_gateway(url, clock=clock) as one,
+        closed_gateway(url, clock=clock) as other,
         running_worker(one, other, fleet_token=FLEET_TOKEN, wait=False),
         operator(one, retry=ONCE) as here,
         operator(other, retry=ONCE) as there,
@@ -97,10 +94,10 @@ async def test_no_request_fails_while_the_store_is_away_and_changes_say_so(
             assert (await here.state()).gateway.store.waiting_entries == 1
             await load.more(200)
             await asyncio.to_thread(own_postgresql.start)
-            async with asyncio.timeout(RETURN_S):
-                await asyncio.gather(until_store(one, up=True), until_store(other, up=True))
-            await here.create_tenant(control_pb2.Tenant(tenant="globex"))
-            async with asyncio.timeout(ALIKE_S):
+            # How soon is in test_follow, in counted time.
+            await asyncio.gather(until_store(one, up=True), until_store(other, up=True))
+            with clock.halted():
+                await here.create_tenant(control_pb2.Tenant(tenant="globex"))
                 while "globex" not in [t.tenant for t in await there.tenants()]:
                     pass
             await load.more(50)

@@ -143,6 +143,13 @@ async def test_beyond_the_limit_an_output_is_refused_at_once_and_told_when_to_co
         assert refused.metadata["inflight_requests"] == "6"
         assert refused.retry_ns is not None and refused.retry_ns >= 1_000_000
         assert len(fleet.live) == 6
+        refusals = {
+            tuple(sample.labels.values()): sample.value
+            for metric in fleet.gateway.gateway.metrics.collect()
+            for sample in metric.samples
+            if sample.name == "headway_refusals_total"
+        }
+        assert refusals == {("writer", "v1", "standard", "OVERLOADED"): 1}
         for call in calls:
             call.cancel()
         await fleet.has(0)

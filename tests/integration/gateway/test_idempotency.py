@@ -1,6 +1,9 @@
 """A client's retry with the same key is not executed twice."""
 
 import asyncio
+import contextlib
+from collections.abc import AsyncIterator
+from typing import Any
 
 import grpc
 import pytest
@@ -24,7 +27,9 @@ async def num_batches(running: RunningGateway) -> int:
     return sum(replica.completed_batches for replica in state.state.replicas)
 
 
-async def test_a_retry_joins_the_execution_in_flight(transport: str) -> None:
+@contextlib.asynccontextmanager
+async def asked_twice(transport: str) -> AsyncIterator[tuple[RunningGateway, Any, Any]]:
+    """A call that executes, and another with its key."""
     async with (
         running_gateway(transport=transport) as running,
         running_worker(running, runtime=SLOW),
@@ -32,7 +37,11 @@ async def test_a_retry_joins_the_execution_in_flight(transport: str) -> None:
         request = text_request(idempotency_key="k")
         first = running.inference.Infer(request, timeout=10)
         await until_executing(running)
-        second = running.inference.Infer(request, timeout=10)
+        yield running, first, running.inference.Infer(request, timeout=10)
+
+
+async def test_a_retry_joins_the_execution_in_flight(transport: str) -> None:
+    async with asked_twice(transport) as (running, first, second):
         answers = await asyncio.gather(first, second)
         assert answers[0] == answers[1]
         assert await num_batches(running) == 1
@@ -56,14 +65,7 @@ async def test_another_request_under_the_same_key_is_refused(transport: str) -> 
 
 
 async def test_the_first_caller_may_leave_and_the_second_is_answered(transport: str) -> None:
-    async with (
-        running_gateway(transport=transport) as running,
-        running_worker(running, runtime=SLOW),
-    ):
-        request = text_request(idempotency_key="k")
-        first = running.inference.Infer(request, timeout=10)
-        await until_executing(running)
-        second = running.inference.Infer(request, timeout=10)
+    async with asked_twice(transport) as (running, first, second):
         # Calls of one connection arrive in order: when this one is there, the second is.
         last = running.inference.Infer(text_request(), timeout=10)
         await until_live(running, 2)

@@ -10,7 +10,13 @@ from pathlib import Path
 
 import grpc
 import pytest
-from tests.integration.worker.peers import running_fleet, running_worker, session, text_item
+from tests.integration.worker.peers import (
+    Gateway,
+    running_fleet,
+    running_worker,
+    session,
+    text_item,
+)
 
 pytestmark = pytest.mark.e2e
 
@@ -107,14 +113,19 @@ async def test_an_idle_connection_does_not_hold_it(tmp_path: Path) -> None:
             assert (await worker.ended())[0] == 0
 
 
+async def hang(gateway: Gateway) -> None:
+    """Gives a worker that hangs a batch; it has it once it turns the next away."""
+    await gateway.execute(1, [text_item(1, "a")])
+    await gateway.execute(2, [text_item(2, "b")])
+    assert (await gateway.read()).HasField("busy")
+
+
 async def test_a_hanging_batch_is_given_up_after_the_drain_time(tmp_path: Path) -> None:
     config = write_config(tmp_path, runtime=HANGING, extra="drain_seconds = 0.2")
     async with running(config) as worker:
         address = str((await worker.logged("ready"))["worker"])
         async with session(address) as gateway:
-            await gateway.execute(1, [text_item(1, "a")])
-            await gateway.execute(2, [text_item(2, "b")])
-            assert (await gateway.read()).HasField("busy")
+            await hang(gateway)
             worker.process.terminate()
             code, log = await worker.ended()
         assert code == 0
@@ -125,9 +136,7 @@ async def test_a_second_signal_ends_it_at_once(tmp_path: Path) -> None:
     async with running(write_config(tmp_path, runtime=HANGING)) as worker:
         address = str((await worker.logged("ready"))["worker"])
         async with session(address) as gateway:
-            await gateway.execute(1, [text_item(1, "a")])
-            await gateway.execute(2, [text_item(2, "b")])
-            assert (await gateway.read()).HasField("busy")
+            await hang(gateway)
             worker.process.terminate()
             await worker.logged("SIGTERM: draining")
             worker.process.terminate()

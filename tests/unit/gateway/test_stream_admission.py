@@ -60,7 +60,7 @@ class Door:
         )  # fmt: skip
         version: Any = SimpleNamespace(name="m/v1", num_replicas=1, handle=self.handle)
         admission = StreamAdmission(self.scheduler, renew=renew)
-        return admission.admit(record, version, pool, 50, 1).ticket
+        return admission.admit(record, version, pool, 1.0).ticket
 
     def write(self, pool: StreamPool, hold_ms: int) -> None:
         """An output that holds its lane for so long."""

@@ -52,7 +52,7 @@ def test_the_first_unit_scales_the_workers_word_by_the_prompt() -> None:
 def times(forecast: StreamForecast, one: StreamReplica, budget: int) -> tuple[float, float]:
     speeds = ReplicaSpeeds()
     speeds.set(1, one.first_token_wait_ns, one.gap_ns)
-    found = forecast.quickest(speeds, 100, budget)
+    found = forecast.quickest(speeds, 100, forecast.lengths.expected(budget=budget))
     assert found is not None
     return found[0], found[1]
 

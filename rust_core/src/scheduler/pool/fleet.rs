@@ -1,4 +1,6 @@
 //! The replicas of a pool, counted as they change: who is eligible, fastest, about to be free.
+use std::collections::BTreeSet;
+
 use crate::check::to_ns;
 
 use super::Pool;
@@ -16,9 +18,40 @@ impl Pool {
                 self.envelope.add(limits);
             }
         }
-        self.uncount(slot, old);
-        if new.capacity.is_some() {
-            self.capacity_speeds.insert((new.speed_steps, slot));
+        let speed = |share: &Share| (share.speed_steps, slot);
+        let in_capacity = |share: &Share| share.capacity.is_some().then(|| speed(share));
+        change(&mut self.capacity_speeds, in_capacity(old), in_capacity(new));
+        let eligible = |share: &Share| share.is_eligible().then(|| speed(share));
+        change(&mut self.eligible_speeds, eligible(old), eligible(new));
+        if new.is_eligible() {
+            self.eligible.insert(slot);
+        } else {
+            self.eligible.remove(slot);
+        }
+        self.recount_ready(old, new);
+        let at = |due_ns: Option<i64>| due_ns.map(|due_ns| (due_ns, slot));
+        change(&mut self.open, at(old.open_until_ns), at(new.open_until_ns));
+        change(&mut self.pipes, at(old.pipe_turns_at_ns), at(new.pipe_turns_at_ns));
+        change(&mut self.resting, at(old.resting_until_ns), at(new.resting_until_ns));
+        let probing = |share: &Share| share.probing.then_some(slot);
+        change(&mut self.probing, probing(old), probing(new));
+        self.recount_latency(slot, old.latency_ns, new.latency_ns);
+        self.recount_work(old.working_until_ns, new.working_until_ns);
+        self.free_slots -= old.free_slots;
+        self.free_slots += new.free_slots;
+        if old.capacity != new.capacity || old.speed_steps != new.speed_steps {
+            self.tell_policy();
+        }
+    }
+
+    fn recount_ready(&mut self, old: &Share, new: &Share) {
+        if old.ready {
+            self.ready_replicas -= 1;
+            if old.ejected {
+                self.num_ejected -= 1;
+            } else {
+                self.ready_speed_steps -= u64::from(old.speed_steps);
+            }
         }
         if new.ready {
             self.ready_replicas += 1;
@@ -28,68 +61,28 @@ impl Pool {
                 self.ready_speed_steps += u64::from(new.speed_steps);
             }
         }
-        if let Some(until_ns) = new.open_until_ns {
-            self.open.insert((until_ns, slot));
+    }
+
+    fn recount_latency(&mut self, slot: u32, old_ns: Option<u64>, new_ns: Option<u64>) {
+        if old_ns == new_ns {
+            return;
         }
-        if new.probing {
-            self.probing.insert(slot);
+        if let Some(latency_ns) = old_ns {
+            self.latencies.remove(&(latency_ns, slot));
         }
-        if let Some(at_ns) = new.pipe_turns_at_ns {
-            self.pipes.insert((at_ns, slot));
-        }
-        if new.is_eligible() {
-            self.eligible.insert(slot);
-            self.eligible_speeds.insert((new.speed_steps, slot));
-        }
-        self.free_slots += new.free_slots;
-        if let Some(until_ns) = new.resting_until_ns {
-            self.resting.insert((until_ns, slot));
-        }
-        if let Some(latency_ns) = new.latency_ns {
+        if let Some(latency_ns) = new_ns {
             self.latencies.insert((latency_ns, slot), 0, ());
-        }
-        if let Some(until_ns) = new.working_until_ns {
-            self.working += 1;
-            self.working_until_sum_ns += i128::from(until_ns);
-        }
-        if !new.is_eligible() {
-            self.eligible.remove(slot);
-        }
-        if old.capacity != new.capacity || old.speed_steps != new.speed_steps {
-            self.tell_policy();
         }
     }
 
-    fn uncount(&mut self, slot: u32, old: &Share) {
-        self.capacity_speeds.remove(&(old.speed_steps, slot));
-        self.eligible_speeds.remove(&(old.speed_steps, slot));
-        if old.ready {
-            self.ready_replicas -= 1;
-            if old.ejected {
-                self.num_ejected -= 1;
-            } else {
-                self.ready_speed_steps -= u64::from(old.speed_steps);
-            }
-        }
-        if let Some(until_ns) = old.open_until_ns {
-            self.open.remove(&(until_ns, slot));
-        }
-        if old.probing {
-            self.probing.remove(&slot);
-        }
-        if let Some(at_ns) = old.pipe_turns_at_ns {
-            self.pipes.remove(&(at_ns, slot));
-        }
-        self.free_slots -= old.free_slots;
-        if let Some(until_ns) = old.resting_until_ns {
-            self.resting.remove(&(until_ns, slot));
-        }
-        if let Some(latency_ns) = old.latency_ns {
-            self.latencies.remove(&(latency_ns, slot));
-        }
-        if let Some(until_ns) = old.working_until_ns {
+    fn recount_work(&mut self, old_ns: Option<i64>, new_ns: Option<i64>) {
+        if let Some(until_ns) = old_ns {
             self.working -= 1;
             self.working_until_sum_ns -= i128::from(until_ns);
+        }
+        if let Some(until_ns) = new_ns {
+            self.working += 1;
+            self.working_until_sum_ns += i128::from(until_ns);
         }
     }
 
@@ -138,4 +131,15 @@ impl Pool {
         let least_ns = self.mean_request_ns() / self.fastest_speed();
         Some(to_ns((work_ns / total).max(least_ns) + self.outlook(now_ns).free_in_ns))
     }
+}
+
+/// Puts the new entry of a replica in the place of its old one. Most changes leave most sets alone.
+fn change<T: Ord>(set: &mut BTreeSet<T>, old: Option<T>, new: Option<T>) {
+    if old == new {
+        return;
+    }
+    if let Some(old) = old {
+        set.remove(&old);
+    }
+    set.extend(new);
 }
