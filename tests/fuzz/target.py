@@ -88,9 +88,8 @@ class Target:
 @contextlib.asynccontextmanager
 async def target(transport: str = "grpcio", **changes: Any) -> AsyncIterator[Target]:
     """A fleet to attack."""
-    limits = {} if transport == "native" else {"limits": LIMITS}
     # Attackers and attacked share a process: its pauses shall not count as a worker's death.
-    settings = {"lease_seconds": 60, **limits, **changes}
+    settings = {"lease_seconds": 60, "limits": LIMITS, **changes}
     async with running_gateway(transport=transport, **settings) as running:
         async with running_worker(running) as worker:
             yield Target(running, worker, transport)

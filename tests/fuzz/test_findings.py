@@ -9,6 +9,7 @@ from typing import Any
 
 import grpc
 import pytest
+from grpc_health.v1 import health_pb2
 from tests.support.fleet import refusal, running_gateway, running_worker
 from tests.support.http2 import GET_STATE, INFER, INFER_MANY, http2
 
@@ -43,6 +44,18 @@ async def test_a_message_that_cannot_be_read_is_the_callers_fault(
         assert (told.code.name, told.reason) == ("INVALID_ARGUMENT", "INVALID_REQUEST")
         assert told.message.startswith("the message cannot be read: ")
     assert "Traceback" not in caplog.text
+    assert not [record for record in caplog.records if record.exc_info]
+
+
+@pytest.mark.parametrize("transport", ["grpcio", "native"])
+async def test_a_method_that_is_not_implemented_fills_no_log(
+    transport: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Health.List, by anybody: each call was a traceback in the log on native."""
+    async with running_gateway(transport=transport) as running:
+        with caplog.at_level(logging.INFO), pytest.raises(grpc.aio.AioRpcError) as caught:
+            await running.health.List(health_pb2.HealthListRequest(), timeout=5)
+    assert caught.value.code() is grpc.StatusCode.UNIMPLEMENTED
     assert not [record for record in caplog.records if record.exc_info]
 
 

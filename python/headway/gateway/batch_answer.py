@@ -34,8 +34,12 @@ def match(
 
 def used(items: Iterable[worker_pb2.ItemResult]) -> list[tuple[int, int]]:
     """Units of the members that a worker counted, prompt and output: what their tenants pay."""
-    counted = [(item.item_id, item.usage) for item in items if item.HasField("usage")]
-    return [(ticket, usage.prompt_units + usage.output_units) for ticket, usage in counted]
+    counted = []
+    for item in items:
+        if item.HasField("usage"):
+            usage = item.usage
+            counted.append((item.item_id, usage.prompt_units + usage.output_units))
+    return counted
 
 
 def _complete(item: worker_pb2.ItemResult) -> bool:

@@ -19,7 +19,7 @@ from headway.gateway.flight import Flight, add_item, trace_of
 from headway.gateway.pending import Pending
 from headway.gateway.replica import Replica
 from headway.gateway.session import WorkerSession
-from headway.rpc.convert import duration_from_ns
+from headway.rpc.convert import set_duration
 from headway.v1 import inference_pb2, worker_pb2
 
 _log = logging.getLogger(__name__)
@@ -108,21 +108,21 @@ class Dispatcher:
 
     def _send(self, now_ns: int, batch: Batch) -> None:
         replica = self._replica_of(batch.replica)
-        execute = worker_pb2.ExecuteBatch(
-            batch_id=batch.id,
-            model_handle=replica.wire_handle,
-            predicted_device_ns=batch.predicted_ns,
-            pipelined=batch.is_pipelined,
-        )
+        # Filled in place: a message made by itself is copied into the one that is sent, inputs too.
+        message = worker_pb2.SessionRequest()
+        execute = message.execute
+        execute.batch_id, execute.model_handle = batch.id, replica.wire_handle
+        execute.predicted_device_ns, execute.pipelined = batch.predicted_ns, batch.is_pipelined
         late = self._flights.get(batch.hedge_of) if batch.hedge_of else None
         members: dict[int, Pending] = {}
         num_bytes = 0
         queued = batch.queued_ns
         rival = batch.other_replica
         other = self._replica_of(rival).name if rival >= 0 else ""
-        trace = trace_of(batch, replica.name, other, self._live, now_ns)
+        tickets = batch.tickets
+        trace = trace_of(batch, tickets, replica.name, other, self._live, now_ns)
         for ticket, waited, slack, attempts in zip(
-            batch.tickets, queued, batch.slack_ns, batch.attempts, strict=True
+            tickets, queued, batch.slack_ns, batch.attempts, strict=True
         ):
             pending = self._live[ticket]
             if late is None:
@@ -137,25 +137,21 @@ class Dispatcher:
                 num_bytes += size
                 add_item(execute, pending, now_ns)
         reason = int(batch.reason)
-        info = inference_pb2.BatchInfo(
-            id=batch.id,
-            size=len(members),
-            rows=batch.rows,
-            units=batch.units,
-            reason=cast("inference_pb2.BatchReason", reason),
-            predicted_device=duration_from_ns(batch.predicted_ns),
-        )
+        info = inference_pb2.BatchInfo()
+        info.id, info.size, info.rows, info.units = batch.id, len(members), trace.rows, trace.units
+        info.reason = cast("inference_pb2.BatchReason", reason)
+        set_duration(info.predicted_device, batch.predicted_ns)
         if late is None:
             replica.pool.metrics.dispatched(_REASON_NAMES[reason], queued)
         self._flights[batch.id] = Flight(
             batch.id, replica, replica.session, members, info,
-            batch.units, batch.predicted_ns, now_ns, trace, batch.hedge_of,
+            trace.units, trace.predicted_ns, now_ns, trace, batch.hedge_of,
         )  # fmt: skip
         if late is not None:
             late.twin = batch.id
         if batch.look_at_ns:
             self.look_at(batch.look_at_ns)
-        replica.session.send(worker_pb2.SessionRequest(execute=execute))
+        replica.session.send(message)
 
     def on_result(self, session: WorkerSession, result: worker_pb2.BatchResult) -> None:
         """A worker answered for a batch. Answers for batches it does not have are ignored."""

@@ -1,6 +1,6 @@
 """A batch on its way: what the gateway keeps of it, and what the worker is sent."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from headway._core import Batch
@@ -41,18 +41,23 @@ class Flight:
 
 
 def trace_of(
-    batch: Batch, replica: str, other: str, live: Mapping[int, Pending], now_ns: int
+    batch: Batch,
+    tickets: Sequence[int],
+    replica: str,
+    other: str,
+    live: Mapping[int, Pending],
+    now_ns: int,
 ) -> BatchTrace:
     """What is kept of an execution, for whoever asks.
 
     Args:
       batch: as formed.
+      tickets: its members', read from it once.
       replica: name of where it goes.
       other: of the replica it was weighed against; "" for none.
       live: requests by ticket.
       now_ns: the present.
     """
-    tickets = batch.tickets
     return BatchTrace(
         batch.id,
         replica,

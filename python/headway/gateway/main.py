@@ -20,7 +20,8 @@ from headway.gateway.services import Gateway
 from headway.gateway.settings import GatewaySettings
 from headway.gateway.wiring import wire
 from headway.rng import SeedTree, fresh_root
-from headway.rpc.server import add_standard_services, bind, faces, make_server
+from headway.rpc.promptness import MessageBound
+from headway.rpc.server import add_standard_services, bind, faces, make_server, port_metrics
 from headway.telemetry.http import HttpServer
 from headway.telemetry.logging import configure
 
@@ -127,6 +128,10 @@ class GatewayProcess:
             max_message_bytes=settings.max_message_bytes,
             limits=settings.limits,
         )
+        seconds = settings.limits.max_message_seconds
+        self._bounds = {"data": MessageBound(seconds), "control": MessageBound(seconds)}
+        servers = {"data": self._data, "control": self._control}
+        gateway.registry.register(port_metrics(servers, self._bounds))
         self._http = HttpServer(registry=gateway.registry, readiness=self._readiness)
         self._is_closed = False
         self._addresses: dict[str, str] = {}
@@ -152,10 +157,11 @@ class GatewayProcess:
         for sentence in exposures(_open_ports(settings)):
             _log.warning(sentence)
         await gateway.store.start()
-        data = faces(self._data, settings.transport, settings.limits, gateway.peer_streams)
+        streams, bounds = gateway.peer_streams, self._bounds
+        data = faces(self._data, settings.transport, bounds["data"], streams)
         gateway.add_data_services(data.guarded, data.standing)
         add_standard_services(data.standing, (servicer.SERVICE,))
-        control = faces(self._control, "grpcio", settings.limits, gateway.peer_streams)
+        control = faces(self._control, "grpcio", bounds["control"], streams)
         gateway.add_control_services(control.guarded, control.standing)
         names = (control_servicer.SERVICE, fleet_servicer.SERVICE)
         add_standard_services(control.standing, names)

@@ -279,7 +279,8 @@ class RequestPath:
         record.pool = pool = self._catalog.pools[handle]
         record.admitted = True
         deadline = record.deadline_ns
-        self._displace(now_ns, admission.displaced)
+        if left := admission.displaced:
+            self._displace(now_ns, left)
         pending = Pending(
             ticket,
             request,

@@ -81,8 +81,6 @@ class Gateway:
             servicer.SERVICE,
             servicer.METHODS,
             self.authenticate,
-            # pygrpc-native keeps names that begin with grpc- to itself (docs/adr/0004).
-            pushback=self.settings.transport != "native",
             streams=self.peer_streams,
             direct={"Infer": inference.begin_infer},
         )

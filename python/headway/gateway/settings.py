@@ -194,8 +194,8 @@ class GatewaySettings(_Settings):
     transport: Literal["native", "grpcio"] = Field(
         default="grpcio",
         description="Server of the data port. grpcio keeps every promise of the wire API. native "
-        "(pygrpc-native, HTTP/2 in Rust) costs a fraction of its CPU a call, but has no TLS and "
-        "no grpc-retry-pushback-ms trailer; docs/adr/0004 has the figures.",
+        "(HTTP/2 in Rust) costs a fraction of its CPU a call, but has no TLS and no limit on a "
+        "client's pings; docs/adr/0004 has the figures.",
     )
     gateway_id: str | None = Field(
         default=None,

@@ -83,6 +83,9 @@ class _WithoutTraces(logging.Filter):
             record.msg, record.args = "a message that cannot be read: %s", (str(error),)
         elif type(error).__name__ == _CLIENT_LEFT:
             record.msg, record.args = "the client left while it was answered: %s", (str(error),)
+        elif isinstance(error, NotImplementedError):
+            # Of generated code, for methods that a standard service has and Headway does not.
+            record.msg, record.args = "a method that is not implemented was called", ()
         else:
             return True
         record.exc_info = record.exc_text = None

@@ -18,7 +18,7 @@ from grpc import aio
 
 from headway.errors import RequestError
 from headway.rpc.decoding import Malformed, refusal_of
-from headway.rpc.peers import PeerStreams
+from headway.rpc.peers import PeerStreams, peer_of
 from headway.rpc.status import abort_arguments
 
 _log = logging.getLogger(__name__)
@@ -199,7 +199,7 @@ def _streaming(
             _caller.set(authenticate(context.invocation_metadata, path))
             if type(request) is Malformed:
                 raise refusal_of(request.why)
-            entered = streams.enter(context.peer())
+            entered = streams.enter(peer_of(context))
             async for response in behaviour(request, context):
                 yield response
             return

@@ -1,6 +1,23 @@
 """Counts the streams that each address has open, so that one cannot take them all."""
 
+from typing import Any
+
 from headway.errors import QuotaExceeded
+
+_PEER = "headway-peer"
+
+
+def peer_of(context: Any) -> str:
+    """Who calls, as gRPC tells it.
+
+    A call that the native transport passed on to the server behind it comes through a local socket,
+    and names its caller in its metadata.
+    """
+    peer: str = context.peer()
+    if not peer.startswith("unix:"):
+        return peer
+    metadata = context.invocation_metadata() or ()
+    return next((str(value) for name, value in metadata if name == _PEER), peer)
 
 
 class PeerStreams:
@@ -21,7 +38,7 @@ class PeerStreams:
           QuotaExceeded: the address has as many as are allowed.
         """
         host = peer.rpartition(":")[0]
-        # Without a host it is a local socket: the native transport's own hop.
+        # Without a host it is a local socket.
         if self._limit is None or not host.startswith("ip"):
             return ""
         count = self._open.get(host, 0)

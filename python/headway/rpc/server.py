@@ -1,6 +1,6 @@
 """Servers: the two transports behind one small interface, and the standard services."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, Protocol
 
@@ -16,7 +16,8 @@ from headway.rpc.decoding import calm_logs
 from headway.rpc.health import NOT_SERVING, SERVING, HealthServicer
 from headway.rpc.metadata import BoundedMetadata
 from headway.rpc.peers import PeerStreams
-from headway.rpc.promptness import Prompt
+from headway.rpc.promptness import MessageBound, Prompt
+from headway.telemetry.ports import PortMetrics, PortSource
 
 Transport = Literal["grpcio", "native"]
 _PING_STRIKES = 2
@@ -113,7 +114,12 @@ def make_server(
             'gateway.transport is "native", but the package pygrpc-native is not installed; '
             'run pip install "headway[gateway]", or set gateway.transport = "grpcio"'
         ) from error
-    return NativeServer(interceptors=interceptors, options=options)
+    return NativeServer(
+        interceptors=interceptors,
+        options=options,
+        max_message_bytes=max_message_bytes,
+        limits=limits,
+    )
 
 
 def _found_by_name(server: Any) -> Any:
@@ -207,20 +213,26 @@ class Faces:
     standing: Any
 
 
-def faces(
-    server: Any, transport: Transport, limits: ConnectionLimits, streams: PeerStreams
-) -> Faces:
-    """Bounds the time of messages on a server of grpcio; the native one keeps its own.
+def faces(server: Any, transport: Transport, bound: MessageBound, streams: PeerStreams) -> Faces:
+    """Bounds the time of messages; the native server does so itself for methods of one request.
 
     Args:
       server: as `make_server` returned it.
-      limits: bounds the time of messages.
+      bound: the time, and the count of what took longer.
       streams: counts calls of the standard services that have many answers, by address.
     """
     if transport == "native":
-        return Faces(server, server)
-    seconds = limits.max_message_seconds
-    return Faces(Prompt(server, seconds), Prompt(server, seconds, standing=streams))
+        return Faces(server, Prompt(server, bound, standing=streams, reads_one=True))
+    return Faces(Prompt(server, bound), Prompt(server, bound, standing=streams))
+
+
+def port_metrics(servers: Mapping[str, Any], bounds: Mapping[str, MessageBound]) -> PortMetrics:
+    """What the ports count of their connections and messages, by the ports' names."""
+    return PortMetrics({name: _source(server, bounds[name]) for name, server in servers.items()})
+
+
+def _source(server: Any, bound: MessageBound) -> PortSource:
+    return PortSource(lambda: bound.num_overdue, getattr(server, "connections", None))
 
 
 def add_standard_services(server: Any, service_names: Sequence[str]) -> None:
@@ -234,14 +246,10 @@ def add_standard_services(server: Any, service_names: Sequence[str]) -> None:
         "grpc.channelz.v1.Channelz",
         reflection.SERVICE_NAME,
     )
-    if isinstance(server, Prompt):
-        # grpcio's own helpers would take it for a server of threads.
-        reflected = reflection.aio.ReflectionServicer(names)
-        reflection_pb2_grpc.add_ServerReflectionServicer_to_server(reflected, server)
-        channelz_pb2_grpc.add_ChannelzServicer_to_server(channelz.aio.ChannelzServicer(), server)
-        return
-    reflection.enable_server_reflection(names, server)
-    channelz.add_channelz_servicer(server)
+    # grpcio's own helpers would take the face for a server of threads.
+    reflected = reflection.aio.ReflectionServicer(names)
+    reflection_pb2_grpc.add_ServerReflectionServicer_to_server(reflected, server)
+    channelz_pb2_grpc.add_ChannelzServicer_to_server(channelz.aio.ChannelzServicer(), server)
 
 
 def on_done(context: Any, callback: Callable[[], None]) -> None:

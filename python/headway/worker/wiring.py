@@ -18,7 +18,15 @@ from headway.rpc.channels import Connect, open_channel
 from headway.rpc.decoding import Lenient
 from headway.rpc.interceptors import Caller, guard
 from headway.rpc.peers import PeerStreams
-from headway.rpc.server import Health, add_standard_services, bind, faces, make_server
+from headway.rpc.promptness import MessageBound
+from headway.rpc.server import (
+    Health,
+    add_standard_services,
+    bind,
+    faces,
+    make_server,
+    port_metrics,
+)
 from headway.rpc.tls import ProcessTls
 from headway.runtimes.generative_settings import GenerativeSettings
 from headway.telemetry.http import HttpServer
@@ -86,8 +94,10 @@ class Worker:
         )
         self._tls = ProcessTls(settings.tls, "worker.tls", wall_ns)
         self._metrics = WorkerMetrics(self._gauges)
+        self._bound = MessageBound(settings.limits.max_message_seconds)
         registry = CollectorRegistry()
         registry.register(self._metrics)
+        registry.register(port_metrics({"worker": self._server}, {"worker": self._bound}))
         if self._tls.identity is not None:
             registry.register(TlsMetrics(self._tls.identity))
         self._http = HttpServer(registry=registry, readiness=self._state.readiness)
@@ -204,9 +214,8 @@ class Worker:
     def _standing(self) -> Any:
         if not self._on_socket:
             return self._server
-        limits = self._settings.limits
-        streams = PeerStreams(limits.max_streams_per_peer)
-        return faces(self._server, "grpcio", limits, streams).standing
+        streams = PeerStreams(self._settings.limits.max_streams_per_peer)
+        return faces(self._server, "grpcio", self._bound, streams).standing
 
     async def _load(self) -> None:
         models: list[HostedModel | HostedGenerator] = []

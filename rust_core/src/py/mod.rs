@@ -1,6 +1,7 @@
 //! The faces of the core in Python. The contract, with its docs, is `_core.pyi`.
 //!
-//! Every call is short and holds the GIL; a lock inside each object makes it safe without one.
+//! Every call is short and holds the GIL, but for the waits of `Front`; a lock inside each object
+//! makes it safe without one.
 mod argument;
 mod batch;
 mod bucket;
@@ -11,6 +12,7 @@ mod engine;
 mod enums;
 mod error;
 mod ewma;
+mod front;
 mod given;
 mod hash;
 mod histogram;
@@ -46,6 +48,8 @@ mod core {
     use super::error::TenantsFull;
     #[pymodule_export]
     use super::ewma::PeakEwma;
+    #[pymodule_export]
+    use super::front::Front;
     #[pymodule_export]
     use super::hash::{hash_key, split_point};
     #[pymodule_export]

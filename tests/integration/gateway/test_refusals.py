@@ -25,11 +25,6 @@ def with_tensor(**fields: Any) -> inference_pb2.InferRequest:
     return inference_pb2.InferRequest(model="sim", input=value)
 
 
-def pushback(transport: str, milliseconds: str) -> str | None:
-    """The native transport keeps the trailer back; RetryInfo says the same (docs/adr/0004)."""
-    return None if transport == "native" else milliseconds
-
-
 FLOAT = types_pb2.DATA_TYPE_FLOAT32
 ROWS = [
     ("no input", inference_pb2.InferRequest(model="sim"), "input"),
@@ -89,7 +84,7 @@ async def test_a_gateway_that_has_just_started_says_so_rather_than_not_found(
         told = await refused(running, text_request())
         assert (told.code, told.reason) == (grpc.StatusCode.UNAVAILABLE, "MODEL_LOADING")
         assert told.retry_ns == 1_000_000_000
-        assert told.pushback_ms == pushback(transport, "1000")
+        assert told.pushback_ms == "1000"
 
 
 async def test_an_unknown_version_is_named_with_those_there_are(transport: str) -> None:
@@ -111,7 +106,7 @@ async def test_no_replica_is_no_capacity_with_a_time_to_come_back(transport: str
         told = await refused(running, text_request())
         assert (told.code, told.reason) == (grpc.StatusCode.UNAVAILABLE, "NO_CAPACITY")
         assert told.retry_ns is not None
-        assert (told.pushback_ms is None) == (transport == "native")
+        assert told.pushback_ms is not None
 
 
 async def test_the_way_to_a_version_that_is_there_is_named(transport: str) -> None:

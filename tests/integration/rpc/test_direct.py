@@ -202,11 +202,14 @@ async def test_an_answer_taken_back_inside_ends_as_cancelled() -> None:
 async def test_a_server_that_stops_waits_for_what_has_begun() -> None:
     servicer = Servicer()
     async with served(servicer) as (stub, _, server):
-        waiting = call(stub, request_id="x")
-        begun = await servicer.begun.get()
+        waiting, last = call(stub, request_id="x"), call(stub, request_id="y")
+        begun = [await servicer.begun.get(), await servicer.begun.get()]
+        by_name = dict(zip([name for name, _, _ in servicer.seen], begun, strict=True))
         stopping = asyncio.ensure_future(server.stop(30))
         refused = await error_of(call(stub, request_id="late"))
-        begun.set_result(Response(request_id="in time"))
+        by_name["x"].set_result(Response(request_id="in time"))
         assert (await waiting).request_id == "in time"
+        assert not stopping.done()
+        last.cancel()
         await stopping
     assert refused == (grpc.StatusCode.UNAVAILABLE, "Server is shutting down")

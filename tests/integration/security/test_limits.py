@@ -80,32 +80,53 @@ class TestKeepalive:
                             pass
 
 
+@pytest.mark.parametrize("transport", ["grpcio", "native"])
 class TestConnections:
-    async def test_an_idle_one_is_closed_and_a_busy_one_is_not(self) -> None:
-        limits = {"max_connection_idle_seconds": 0.1}
-        async with running_gateway(limits=limits) as running:
+    async def test_an_idle_one_is_closed_and_a_busy_one_is_not(self, transport: str) -> None:
+        limits = {"max_connection_idle_seconds": 0.5}
+        async with running_gateway(transport=transport, limits=limits) as running:
             async with http2(running.addresses["data"]) as busy:
                 busy.begin(INFER_MANY)
                 await busy.flush()
                 async with http2(running.addresses["data"]) as idle:
                     goodbye = await idle.until(GO_AWAY)
-                    assert goodbye.additional_data == b"connection idle"
+                    if transport == "grpcio":
+                        assert goodbye.additional_data == b"connection idle"
+                    else:
+                        assert goodbye.error_code == h2.errors.ErrorCodes.NO_ERROR
                 assert (await busy.call(LIST, message(b"")))["grpc-status"] == "0"
                 assert not [event for event in busy.seen if isinstance(event, GO_AWAY)]
 
-    async def test_an_old_one_goes_with_its_call_answered(self) -> None:
+    async def test_an_old_one_goes_with_its_call_answered(self, transport: str) -> None:
         limits = {"max_connection_age_seconds": 0.2, "max_connection_age_grace_seconds": 10}
         device = {"intercept_ms": 600}
-        async with running_gateway(limits=limits) as running:
+        async with running_gateway(transport=transport, limits=limits) as running:
             async with running_worker(running, runtime=device):
                 assert (await running.inference.Infer(text_request(), timeout=5)).replica == "w1"
                 async with http2(running.addresses["data"]) as client:
-                    assert (await client.until(GO_AWAY)).additional_data == b"max_age"
+                    goodbye = await client.until(GO_AWAY)
+                    assert goodbye.error_code == h2.errors.ErrorCodes.NO_ERROR
+                    if transport == "grpcio":
+                        assert goodbye.additional_data == b"max_age"
                 # The old connection goes; the next call finds another.
                 assert (await running.inference.Infer(text_request(), timeout=5)).replica == "w1"
 
-    async def test_one_too_many_is_closed_at_once_and_the_others_go_on(self) -> None:
-        async with running_gateway(limits={"max_connections": 3}) as running:
+    async def test_an_old_one_is_closed_when_its_grace_is_over(self, transport: str) -> None:
+        limits = {"max_connection_age_seconds": 0.1, "max_connection_age_grace_seconds": 0.2}
+        async with running_gateway(transport=transport, limits=limits) as running:
+            async with http2(running.addresses["data"]) as client:
+                client.begin(INFER_MANY)
+                await client.flush()
+                async with asyncio.timeout(20):
+                    while await client.read():
+                        pass
+            await _until_no_streams(running)
+
+    async def test_one_too_many_is_closed_at_once_and_the_others_go_on(
+        self, transport: str
+    ) -> None:
+        limits = {"max_connections": 3}
+        async with running_gateway(transport=transport, limits=limits) as running:
             address = running.addresses["data"]
             async with http2(address) as first, http2(address) as second, http2(address) as third:
                 for client in (first, second, third):
@@ -115,14 +136,55 @@ class TestConnections:
                         pass
                 assert (await first.call(LIST, message(b"")))["grpc-status"] == "0"
 
-    async def test_streams_beyond_the_bound_are_refused_not_queued(self) -> None:
+    async def test_room_is_made_by_those_that_leave(self, transport: str) -> None:
+        limits = {"max_connections": 1}
+        async with running_gateway(transport=transport, limits=limits) as running:
+            address = running.addresses["data"]
+            async with asyncio.timeout(20):
+                for _ in range(5):
+                    # The one before may be counted for a moment yet.
+                    ended = {"closed": ""}
+                    while "closed" in ended:
+                        async with http2(address) as client:
+                            ended = await client.call(LIST, message(b""))
+                    assert ended["grpc-status"] == "0"
+
+    async def test_streams_beyond_the_bound_are_refused_not_queued(self, transport: str) -> None:
         async with (
-            running_gateway(limits={"max_concurrent_streams": 5}) as running,
+            running_gateway(transport=transport, limits={"max_concurrent_streams": 5}) as running,
             http2(running.addresses["data"]) as client,
         ):
             changed = await client.until(h2.events.RemoteSettingsChanged)
             bound = changed.changed_settings[h2.settings.SettingCodes.MAX_CONCURRENT_STREAMS]
             assert bound.new_value == 5
+
+
+async def test_native_counts_what_its_bounds_end() -> None:
+    limits = {
+        "max_connections": 2,
+        "max_connection_idle_seconds": 0.3,
+        "keepalive_timeout_seconds": 0.1,
+    }
+    async with running_gateway(transport="native", limits=limits, http_port=0) as running:
+        address = running.addresses["data"]
+        async with raw(address) as (silent, _), http2(address) as idle, http2(address) as full:
+            while await full.read():
+                pass
+            await silent.read()
+            assert await idle.until(GO_AWAY) is not None
+            counted = await metrics(running)
+    assert counted['headway_connections_ended_total{port="data",reason="full"}'] == 1
+    assert counted['headway_connections_ended_total{port="data",reason="silent"}'] == 1
+    assert counted['headway_connections_ended_total{port="data",reason="idle"}'] == 1
+
+
+async def metrics(running: Any) -> dict[str, float]:
+    """What the gateway's /metrics says, by name with labels."""
+    async with raw(running.addresses["http"]) as (reader, writer):
+        writer.write(b"GET /metrics HTTP/1.0\r\n\r\n")
+        _, _, text = (await reader.read()).decode().partition("\r\n\r\n")
+    lines = [line.rpartition(" ") for line in text.splitlines() if not line.startswith("#")]
+    return {name: float(value) for name, _, value in lines if name}
 
 
 async def test_headers_beyond_the_bound_end_the_call_not_the_connection() -> None:
@@ -149,9 +211,11 @@ async def test_on_native_such_headers_end_as_http_431_and_the_connection_lives()
         await running.inference.ListModels(listed, timeout=5)
 
 
+@pytest.mark.parametrize("transport", ["grpcio", "native"])
 class TestStreamsOfOneAddress:
-    async def test_are_bounded_over_all_its_connections(self) -> None:
-        async with running_gateway(limits={"max_streams_per_peer": 3}) as running:
+    async def test_are_bounded_over_all_its_connections(self, transport: str) -> None:
+        limits = {"max_streams_per_peer": 3}
+        async with running_gateway(transport=transport, limits=limits) as running:
             address = running.addresses["data"]
             async with (
                 grpc.aio.insecure_channel(address, [("grpc.use_local_subchannel_pool", 1)]) as one,
@@ -180,8 +244,8 @@ class TestStreamsOfOneAddress:
                     except grpc.aio.AioRpcError:
                         continue
 
-    async def test_leave_no_count_behind(self) -> None:
-        async with running_gateway() as running:
+    async def test_leave_no_count_behind(self, transport: str) -> None:
+        async with running_gateway(transport=transport) as running:
             async with grpc.aio.insecure_channel(running.addresses["data"]) as channel:
                 calls = [stub(channel).InferMany() for _ in range(50)]
                 for call in calls:
@@ -274,9 +338,12 @@ async def test_large_requests_do_not_add_up_to_a_batch_that_ends_the_session() -
     assert {answer.replica for answer in answers} == {"w1"}
 
 
-async def test_a_reader_that_never_reads_holds_no_more_than_its_bound() -> None:
-    limits = {"write_buffer_bytes": 1024}
-    async with running_gateway(max_inflight_per_stream=8, limits=limits) as running:
+@pytest.mark.parametrize(("transport", "most"), [("grpcio", 50), ("native", 200)])
+async def test_a_reader_that_never_reads_holds_no_more_than_its_bound(
+    transport: str, most: int
+) -> None:
+    bounds = {"max_inflight_per_stream": 8, "limits": {"write_buffer_bytes": 1024}}
+    async with running_gateway(transport=transport, **bounds) as running:
         async with running_worker(running):
             window = {h2.settings.SettingCodes.INITIAL_WINDOW_SIZE: 0}
             async with http2(running.addresses["data"], window) as client:
@@ -290,15 +357,15 @@ async def test_a_reader_that_never_reads_holds_no_more_than_its_bound() -> None:
                 for _ in range(20):
                     await running.inference.Infer(text_request(), timeout=5)
                 # Eight whose answers wait, and what the write buffer took before.
-                assert taken(running) - 20 < 50
+                assert taken(running) - 20 < most
             await until_live(running, 0)
 
 
 @pytest.mark.parametrize("transport", ["grpcio", "native"])
 async def test_a_watcher_that_stands_still_keeps_health_from_nobody(transport: str) -> None:
     """What it leaves unread delays neither the status nor other watchers."""
-    limits = {} if transport == "native" else {"limits": {"write_buffer_bytes": 1024}}
-    async with running_gateway(transport=transport, **limits) as running:
+    limits = {"write_buffer_bytes": 1024}
+    async with running_gateway(transport=transport, limits=limits) as running:
         window = {h2.settings.SettingCodes.INITIAL_WINDOW_SIZE: 0}
         asked = health_pb2.HealthCheckRequest(service="changing")
         running.gateway.health.set("changing", False)
@@ -357,6 +424,12 @@ async def test_requests_in_flight_on_a_stream_are_bounded() -> None:
                 call.cancel()
                 await asyncio.gather(writer, return_exceptions=True)
             await until_live(running, 0)
+
+
+async def _until_no_streams(running: Any) -> None:
+    async with asyncio.timeout(20):
+        while running.gateway.peer_streams.num_open():
+            await running.control.GetState(control_request())
 
 
 def stub(channel: grpc.aio.Channel) -> Any:

@@ -25,8 +25,8 @@ OPEN = {"insecure_no_auth": True}
         ({"tls": PAIR}, "fleet_token is not set"),
         ({**OPEN, "tls": {"cert_file": "c.pem"}}, "key_file"),
         (
-            {**OPEN, "transport": "native", "limits": {"max_connections": 5}},
-            r'"native", which has no limits\.max_connections; set',
+            {**OPEN, "transport": "native", "limits": {"min_ping_interval_seconds": 5}},
+            r'"native", which has no limits\.min_ping_interval_seconds; set',
         ),
         ({**OPEN, "max_batch_bytes": 2048}, "the largest request would fit into no batch"),
     ],
