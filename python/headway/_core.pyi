@@ -136,6 +136,12 @@ class Reading:
     @property
     def earned_per_s(self) -> float:
         """What the last batches of the pool earned; 0 before the first."""
+    @property
+    def chance(self) -> float:
+        """Chance of being served in time, in [0, 1], for which it was refused early; else 0."""
+    @property
+    def wanted_chance(self) -> float:
+        """The chance that was asked for, in (0, 1); 0 unless it was refused early."""
 
 @final
 class Admission:

@@ -143,6 +143,17 @@ pub struct Shed {
     pub clear_ns: f64,
     /// Device time, over the fleet, before its last chance.
     pub room_ns: f64,
+    /// Why it is not expected to be served.
+    pub odds: Odds,
+}
+
+/// What an arrival that was refused early was judged by.
+#[derive(Debug, Clone, Copy, PartialEq, Default)]
+pub struct Odds {
+    /// Its chance of being served in time, in [0, 1].
+    pub chance: f64,
+    /// The chance that was asked for, in (0, 1); 0 where none was looked at.
+    pub wanted: f64,
 }
 
 /// A policy's answer.

@@ -42,6 +42,8 @@ def sentences(record: Record, now_ns: int) -> Iterator[str]:
         yield _share(record.reading, "outputs in hand" if _writes(record) else None)
     if record.reading is not None and record.reading.earned_per_s > 0:
         yield _price(record.reading)
+    if record.reading is not None and record.reading.wanted_chance > 0:
+        yield _odds(record.reading)
     for number, _ in enumerate(record.attempts):
         yield from _attempt(record, number)
     yield _outcome(record, now_ns)
@@ -200,6 +202,14 @@ def _price(seen: Reading) -> str:
     )
 
 
+def _odds(seen: Reading) -> str:
+    """Why it was refused early rather than at its deadline."""
+    return (
+        f"Its chance of being served in time was {_percent(seen.chance)}, judged by moments like "
+        f"that one and the work ahead; at least {_percent(seen.wanted_chance)} was asked for."
+    )
+
+
 def _reading(seen: Reading) -> control_pb2.AdmissionRecord:
     told = control_pb2.AdmissionRecord(
         limit=seen.limit,
@@ -213,6 +223,8 @@ def _reading(seen: Reading) -> control_pb2.AdmissionRecord:
     )
     if seen.tenant_units < float("inf"):
         told.tenant_units = seen.tenant_units
+    if seen.wanted_chance > 0:
+        told.chance, told.wanted_chance = seen.chance, seen.wanted_chance
     return told
 
 

@@ -947,7 +947,7 @@ class DecisionRecord(_message.Message):
     def __init__(self, request_id: _Optional[str] = ..., tenant: _Optional[str] = ..., model: _Optional[str] = ..., version: _Optional[str] = ..., version_reason: _Optional[str] = ..., arrived_at: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., deadline: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ..., units: _Optional[int] = ..., rows: _Optional[int] = ..., queued_ahead: _Optional[int] = ..., attempts: _Optional[_Iterable[_Union[AttemptRecord, _Mapping]]] = ..., outcome: _Optional[str] = ..., timings: _Optional[_Union[_inference_pb2.Timings, _Mapping]] = ..., message: _Optional[str] = ..., key_id: _Optional[str] = ..., priority: _Optional[_Union[_types_pb2.Priority, str]] = ..., lane: _Optional[_Union[_types_pb2.Lane, str]] = ..., weight: _Optional[float] = ..., split_point: _Optional[float] = ..., shares: _Optional[_Iterable[_Union[VersionShare, _Mapping]]] = ..., queued_units_ahead: _Optional[int] = ..., executing_ahead: _Optional[int] = ..., drain: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ..., inflight_requests: _Optional[int] = ..., retry_after: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ..., admission: _Optional[_Union[AdmissionRecord, _Mapping]] = ...) -> None: ...
 
 class AdmissionRecord(_message.Message):
-    __slots__ = ("limit", "inflight", "reserved", "tenant_units", "tenant_queued", "share_ratio", "weight_part", "offered_per_second", "earned_per_second")
+    __slots__ = ("limit", "inflight", "reserved", "tenant_units", "tenant_queued", "share_ratio", "weight_part", "offered_per_second", "earned_per_second", "chance", "wanted_chance")
     LIMIT_FIELD_NUMBER: _ClassVar[int]
     INFLIGHT_FIELD_NUMBER: _ClassVar[int]
     RESERVED_FIELD_NUMBER: _ClassVar[int]
@@ -957,6 +957,8 @@ class AdmissionRecord(_message.Message):
     WEIGHT_PART_FIELD_NUMBER: _ClassVar[int]
     OFFERED_PER_SECOND_FIELD_NUMBER: _ClassVar[int]
     EARNED_PER_SECOND_FIELD_NUMBER: _ClassVar[int]
+    CHANCE_FIELD_NUMBER: _ClassVar[int]
+    WANTED_CHANCE_FIELD_NUMBER: _ClassVar[int]
     limit: int
     inflight: int
     reserved: int
@@ -966,7 +968,9 @@ class AdmissionRecord(_message.Message):
     weight_part: float
     offered_per_second: float
     earned_per_second: float
-    def __init__(self, limit: _Optional[int] = ..., inflight: _Optional[int] = ..., reserved: _Optional[int] = ..., tenant_units: _Optional[float] = ..., tenant_queued: _Optional[int] = ..., share_ratio: _Optional[float] = ..., weight_part: _Optional[float] = ..., offered_per_second: _Optional[float] = ..., earned_per_second: _Optional[float] = ...) -> None: ...
+    chance: float
+    wanted_chance: float
+    def __init__(self, limit: _Optional[int] = ..., inflight: _Optional[int] = ..., reserved: _Optional[int] = ..., tenant_units: _Optional[float] = ..., tenant_queued: _Optional[int] = ..., share_ratio: _Optional[float] = ..., weight_part: _Optional[float] = ..., offered_per_second: _Optional[float] = ..., earned_per_second: _Optional[float] = ..., chance: _Optional[float] = ..., wanted_chance: _Optional[float] = ...) -> None: ...
 
 class AttemptRecord(_message.Message):
     __slots__ = ("replica", "batch", "device", "outcome", "queued", "slack", "execution", "message", "companion_ids", "score", "other_replica", "other_score", "hedge", "pipelined")

@@ -6,7 +6,7 @@ use super::cost::BatchCost;
 use super::forecast::ArrivalForecast;
 use super::load::OfferedLoad;
 use super::strictness::Strictness;
-use crate::batch::Outlook;
+use crate::batch::{Odds, Outlook};
 use crate::check::to_ns;
 
 /// Offered load, as a share of capacity and as far as it is sure, below which nothing is refused.
@@ -253,12 +253,18 @@ impl Shedder {
         }
     }
 
+    /// The chance that an arrival has, and the one that is asked for.
+    #[must_use]
+    pub fn odds(&self, prospect: &Prospect) -> Odds {
+        Odds { chance: prospect.chance, wanted: self.strictness.least(prospect.is_alone) }
+    }
+
     /// True if an arrival with these prospects should be refused.
     #[must_use]
     pub fn refuses(&self, prospect: &Prospect, speed: f64) -> bool {
         let errors = if prospect.is_alone { ERRORS_ALONE } else { ERRORS };
-        prospect.chance < self.strictness.least(prospect.is_alone)
-            && self.load.sure_share(speed, errors) >= LEAST_LOAD
+        let odds = self.odds(prospect);
+        odds.chance < odds.wanted && self.load.sure_share(speed, errors) >= LEAST_LOAD
     }
 
     /// Takes in what two shadows served that differ only in refusing; see `Strictness::adjust`.

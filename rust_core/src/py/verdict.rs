@@ -32,6 +32,8 @@ pub struct Reading {
     drain_ns: i64,
     offered_per_s: f64,
     earned_per_s: f64,
+    chance: f64,
+    wanted_chance: f64,
 }
 
 /// A request that was taken in.
@@ -59,6 +61,8 @@ impl From<scheduler::Reading> for Reading {
             drain_ns: reading.drain_ns,
             offered_per_s: reading.price.offered_per_s,
             earned_per_s: reading.price.earned_per_s,
+            chance: reading.odds.chance,
+            wanted_chance: reading.odds.wanted,
         }
     }
 }

@@ -131,7 +131,7 @@ impl Scheduler {
                 retry_after_ns: to_ns(shed.clear_ns).max(MIN_RETRY_NS),
                 needed: to_ns(shed.clear_ns * outlook.speed),
                 available: to_ns(shed.room_ns),
-                reading: arrival.reading,
+                reading: Reading { odds: shed.odds, ..arrival.reading },
             });
         }
         Ok(victims)

@@ -1,5 +1,5 @@
 //! A request at the door, and what it is told.
-use crate::batch::{Lane, Priority};
+use crate::batch::{Lane, Odds, Priority};
 use crate::batching::price::Price;
 use crate::check;
 use crate::error::CoreError;
@@ -131,6 +131,8 @@ pub struct Reading {
     /// Value that the request earns for a second of device time, and what batches earned of late;
     /// zeros where it was refused before that was looked at.
     pub price: Price,
+    /// Where it was refused because it would not be served in time: how that was judged.
+    pub odds: Odds,
 }
 
 /// A request that was taken in.

@@ -1,13 +1,20 @@
 """What became of a request, in words that somebody who did not write them can follow."""
 
 import asyncio
+import itertools
 import re
 from typing import Any
 
 import grpc
 import pytest
 from google.protobuf.duration_pb2 import Duration
-from tests.support.fleet import RunningGateway, running_gateway, running_worker, text_request
+from tests.support.fleet import (
+    RunningGateway,
+    refusal,
+    running_gateway,
+    running_worker,
+    text_request,
+)
 from tests.support.operating import operator
 
 from headway import errors
@@ -298,3 +305,40 @@ async def test_a_refused_input_is_not_kept() -> None:
         assert answer.record.priority == types_pb2.PRIORITY_UNSPECIFIED
         assert answer.record.version_reason == ""
         assert isinstance(answer, control_pb2.ExplainRequestResponse)
+
+
+async def test_a_request_refused_early_is_told_its_chance() -> None:
+    device = {"intercept_ms": 30, "jitter_ratio": 0, "max_requests": 4}
+    async with (
+        running_gateway() as running,
+        running_worker(running, runtime=device),
+        operator(running) as control,
+    ):
+        await running.until_serving()
+        refused: asyncio.Queue[str] = asyncio.Queue()
+
+        async def ask(name: str) -> None:
+            try:
+                await running.inference.Infer(text_request(request_id=name), timeout=0.4)
+            except grpc.aio.AioRpcError as error:
+                if refusal(error).metadata.get("rule") == "value":
+                    refused.put_nowait(name)
+
+        async def press() -> None:
+            """Has 120 requests in hand, where 53 can be answered in time."""
+            numbers, asking = itertools.count(), set[asyncio.Task[None]]()
+            while refused.empty():
+                while len(asking) < 120:
+                    asking.add(asyncio.ensure_future(ask(f"r-{next(numbers)}")))
+                _, asking = await asyncio.wait(asking, return_when=asyncio.FIRST_COMPLETED)
+            await asyncio.wait(asking)
+
+        await asyncio.wait_for(press(), timeout=60)
+        explained = await control.explain(refused.get_nowait())
+        seen = explained.record.admission
+        assert 0 <= seen.chance < seen.wanted_chance < 1
+        assert (
+            f"Its chance of being served in time was {100 * seen.chance:.4g} %, judged by moments "
+            f"like that one and the work ahead; at least {100 * seen.wanted_chance:.4g} % was "
+            "asked for."
+        ) in explained.sentences

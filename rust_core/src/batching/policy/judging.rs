@@ -55,7 +55,11 @@ impl ValuePolicy {
             tau_ns: terms.tau_ns,
         };
         self.feed_shadows(arrival, &terms);
-        is_refused.then_some(Shed { clear_ns: prospect.clear_ns, room_ns: prospect.room_ns })
+        is_refused.then(|| Shed {
+            clear_ns: prospect.clear_ns,
+            room_ns: prospect.room_ns,
+            odds: self.shedder.odds(&prospect),
+        })
     }
 
     pub(super) fn shed_terms(&self, tau_ns: f64) -> shed::Terms {
