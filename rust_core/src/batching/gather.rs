@@ -4,14 +4,16 @@ use super::cost::BatchCost;
 use super::floor::Floor;
 use super::index::{Entry, KeyIndex};
 use super::queue::{Queue, NUM_LOW};
-use super::select::{Candidate, MAX_SKIPS};
+use super::select::{Candidate, Patience, Terms, MAX_SKIPS};
 use crate::batch::Limits;
 
 /// Most candidates of one batch, whatever its limit.
 pub const MAX_CANDIDATES: usize = 4096;
 /// Further candidates looked at, so that misfits do not hide those behind them.
 const EXTRA_CANDIDATES: usize = 4 * MAX_SKIPS;
-/// Further entries looked at that can no longer be served.
+/// Of them, those that cannot wait for the batch that the first would make.
+const MAX_HASTY: usize = 2 * MAX_SKIPS;
+/// Further entries looked at that can no longer be served, or are too many of such.
 const MAX_SCAN: usize = 4096;
 
 /// The replica that a batch is for, as far as candidates depend on it.
@@ -27,6 +29,19 @@ pub struct Place {
     pub quantum_ns: f64,
     /// Share of it that a batch may be cut to; see `select::Terms`.
     pub least_ratio: f64,
+}
+
+impl Place {
+    /// What the batch rule works with there.
+    #[must_use]
+    pub fn terms(&self) -> Terms<'_> {
+        Terms {
+            cost: &self.cost,
+            quantum_ns: self.quantum_ns,
+            least_ratio: self.least_ratio,
+            limits: self.limits,
+        }
+    }
 }
 
 /// Which requests a batch is open to, besides those that a floor is owed.
@@ -52,6 +67,7 @@ pub fn gather(
         gather_owed(queue, index, place, floor.owed_ns(), out);
     }
     let owed = out.len();
+    let mut patience = Patience::new(&place.terms(), MAX_HASTY);
     let most = usize::try_from(place.limits.requests)
         .unwrap_or(MAX_CANDIDATES)
         .saturating_add(EXTRA_CANDIDATES)
@@ -66,7 +82,9 @@ pub fn gather(
             continue;
         }
         let Some(candidate) = candidate(queue, entry, place) else { continue };
-        if candidate.slack_ns >= place.cost.of(entry.units) * place.cost.margin {
+        if candidate.slack_ns >= place.cost.of(entry.units) * place.cost.margin
+            && patience.takes(candidate.slack_ns, entry.units)
+        {
             out.push(candidate);
         }
     }

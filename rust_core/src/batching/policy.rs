@@ -248,15 +248,21 @@ impl BatchPolicy for ValuePolicy {
         self.fleet.limits = fleet.limits;
         let total: f64 = fleet.speeds.iter().sum();
         self.fleet.speeds.clear();
-        self.fleet.speeds.extend(fleet.speeds.iter().take(MAX_DEVICES));
+        let most = fleet.speeds.len().min(MAX_DEVICES);
+        // Of a large fleet some of each speed, the fastest and the slowest among them.
+        let step = fleet.speeds.len().saturating_sub(1) as f64 / (most.max(2) - 1) as f64;
+        #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)] // below speeds.len()
+        let sampled = (0..most).map(|at| fleet.speeds[(at as f64 * step).round() as usize]);
+        self.fleet.speeds.extend(sampled);
         if self.fleet.speeds.is_empty() {
             self.fleet.speeds.push(1.0);
         }
         let fastest = self.fleet.speeds[0];
         self.fleet.num_fast =
             self.fleet.speeds.iter().filter(|speed| **speed >= SLOW_RATIO * fastest).count();
-        let most = fleet.total_speed.max(total).max(f64::MIN_POSITIVE);
-        self.shadow_share = if total > 0.0 { total / most } else { 1.0 };
+        let whole = fleet.total_speed.max(total).max(f64::MIN_POSITIVE);
+        let shadowed: f64 = self.fleet.speeds.iter().sum();
+        self.shadow_share = if total > 0.0 { (shadowed / whole).min(1.0) } else { 1.0 };
     }
 
     fn observe(&mut self, now_ns: i64, device_ns: f64, is_changed: bool) {

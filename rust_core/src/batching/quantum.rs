@@ -27,7 +27,6 @@ const NEIGHBOURS: [f64; 4] = [0.9, 1.0, 1.07, 1.2];
 const CUT_RATIO: f64 = 0.8;
 /// Arrivals kept back for the next batch, unless there are more: what shadows know must not be old.
 const MAX_PENDING: usize = 64;
-const LEFT: f64 = 2.0;
 /// A shadow that has the incumbent's quanta.
 const INCUMBENT: usize = 10;
 /// Quanta that differ by less than this ratio are taken for the same.
@@ -196,10 +195,12 @@ fn is_alike(a: Quanta, b: Quanta) -> bool {
 
 /// Where the shadows should stand. The first two are the safe ones.
 ///
-/// Half a quantile of the relative deadlines is a good place: two batches must fit into it, the one
-/// that runs and one's own. The others are at and around the incumbent.
+/// Half a quantile of the relative deadlines is a good place for one device: two batches must fit into
+/// it, the one that runs and one's own. Of n devices one is free sooner; 1 + 1 / sqrt(n) batches are
+/// what fits best for 1, 4 and 12. The others are at and around the incumbent.
 fn targets(quantiles: &[f64; 5], chosen: Quanta, fleet: &ShadowFleet) -> [Quanta; SHADOWS] {
-    let half = |ns: f64| ns / LEFT / (1.015 + 0.3 * fleet.cost.spread);
+    let left = 1.0 + 1.0 / (fleet.num_fast.max(1) as f64).sqrt();
+    let half = |ns: f64| ns / left / (1.015 + 0.3 * fleet.cost.spread);
     let fast_ns = if chosen.fast_ns > 0.0 { chosen.fast_ns } else { half(quantiles[0]) };
     let slow_ns = if chosen.slow_ns > 0.0 { chosen.slow_ns } else { 2.0 * fast_ns };
     let chosen = Quanta { fast_ns, slow_ns, least_ratio: 1.0 };

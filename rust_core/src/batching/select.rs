@@ -30,6 +30,52 @@ pub struct Candidate {
     pub handle: u32,
 }
 
+/// Keeps candidates that cannot wait for a whole batch from hiding those behind them.
+///
+/// In a large fleet under overload more requests are about to become hopeless than a batch looks
+/// at. So of those that come after the first, only a few are taken that could not wait for what
+/// the first would make.
+#[derive(Clone, Copy, Debug)]
+pub struct Patience<'a> {
+    cost: &'a BatchCost,
+    quantum_ns: f64,
+    least_ratio: f64,
+    first_left: u64,
+    units: u64,
+    hasty_left: usize,
+}
+
+impl<'a> Patience<'a> {
+    /// For a batch of at most `limits.requests`, of which `most_hasty` may be unable to wait.
+    #[must_use]
+    pub fn new(terms: &Terms<'a>, most_hasty: usize) -> Self {
+        Self {
+            cost: terms.cost,
+            quantum_ns: terms.quantum_ns,
+            least_ratio: terms.least_ratio,
+            first_left: terms.limits.requests,
+            units: 0,
+            hasty_left: most_hasty,
+        }
+    }
+
+    /// True if a candidate should be looked at.
+    pub fn takes(&mut self, slack_ns: f64, units: u64) -> bool {
+        if self.first_left > 0 {
+            self.first_left -= 1;
+            self.units = self.units.saturating_add(units);
+            return true;
+        }
+        let aim_ns = self.quantum_ns.min(self.cost.of(self.units));
+        if slack_ns < aim_ns * self.cost.margin * self.least_ratio {
+            let is_taken = self.hasty_left > 0;
+            self.hasty_left = self.hasty_left.saturating_sub(1);
+            return is_taken;
+        }
+        true
+    }
+}
+
 /// A batch that was chosen.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Choice {
@@ -167,7 +213,8 @@ fn fill(
         if batch.reason == BatchReason::QueueEmptied {
             batch.reason = misfit;
         }
-        if !candidate.is_owed {
+        // Who cannot wait is no misfit: there are few of them by `Patience`, and before the bar many.
+        if !candidate.is_owed && candidate.slack_ns >= need_ns {
             skips += 1;
         }
         if skips > MAX_SKIPS {
@@ -179,4 +226,50 @@ fn fill(
     }
     batch.predicted_ns = cost.of(batch.units);
     (!taken.is_empty()).then_some(batch)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{choose, BatchCost, Candidate, Limits, Patience, Terms};
+
+    const MS: f64 = 1e6;
+    const COST: BatchCost =
+        BatchCost { intercept_ns: 18.0 * MS, slope_ns: 0.022 * MS, margin: 1.0, spread: 0.0 };
+    const LIMITS: Limits = Limits { requests: 32, rows: u64::MAX, units: 16_384 };
+
+    fn terms() -> Terms<'static> {
+        Terms { cost: &COST, quantum_ns: 500.0 * MS, least_ratio: 1.0, limits: LIMITS }
+    }
+
+    fn candidate(slack_ms: f64) -> Candidate {
+        Candidate {
+            slack_ns: slack_ms * MS,
+            units: 100,
+            rows: 1,
+            max_companions: u64::MAX,
+            is_owed: false,
+            handle: 0,
+        }
+    }
+
+    #[test]
+    fn those_who_cannot_wait_do_not_hide_those_who_can() {
+        // The first 32 would take 88.4 ms, for which 40 that have 50 ms cannot wait.
+        let mut candidates = vec![candidate(50.0); 40];
+        candidates.extend(vec![candidate(500.0); 60]);
+        let mut taken = Vec::new();
+        let choice = choose(&candidates, &terms(), &mut taken).expect("there are some");
+        assert_eq!(taken, (40..72).collect::<Vec<_>>());
+        assert!((choice.predicted_ns - 88.4 * MS).abs() < 1.0);
+    }
+
+    #[test]
+    fn few_are_looked_at_that_cannot_wait_for_what_the_first_would_make() {
+        let mut patience = Patience::new(&terms(), 2);
+        for _ in 0..32 {
+            assert!(patience.takes(50.0 * MS, 100));
+        }
+        let seen = [50.0, 89.0, 88.0, 50.0, 89.0].map(|ms| patience.takes(ms * MS, 100));
+        assert_eq!(seen, [true, true, true, false, true]);
+    }
 }

@@ -6,7 +6,7 @@
 use super::bars::{log_gap, Bar, Bars, OPEN_BAR};
 use super::cost::BatchCost;
 use super::index::Order;
-use super::select::{choose, Candidate, Terms, MAX_SKIPS};
+use super::select::{choose, Candidate, Patience, Terms, MAX_SKIPS};
 use super::shed::Standing;
 use super::waiting::WaitingList;
 use crate::batch::{Limits, Outlook};
@@ -19,7 +19,7 @@ const OPEN: usize = SHADOWS;
 const SHEDDING: usize = SHADOWS + 1;
 const ALL_SHADOWS: usize = SHADOWS + 2;
 /// Devices that a shadow fleet has at most; larger fleets are fed a share of the arrivals.
-pub const MAX_DEVICES: usize = 8;
+pub const MAX_DEVICES: usize = 4;
 /// Most requests that a shadow's batch considers.
 const MAX_CANDIDATES: usize = 256;
 const SWEEP_EVERY: u32 = 64;
@@ -294,12 +294,12 @@ impl ShadowBank {
     /// Runs one batch; false if nothing can be served in time.
     fn start(&mut self, at: usize, device: usize, now_ns: i64, fleet: &ShadowFleet) -> bool {
         let cost = fleet.cost.at_speed(fleet.speeds[device]);
-        let is_cut = self.gather(at, now_ns, &cost, &fleet.limits);
         let is_fast = device < fleet.num_fast;
         let quanta = self.shadows[at].quanta;
         let quantum_ns = if is_fast { quanta.fast_ns } else { quanta.slow_ns };
         let least_ratio = quanta.least_ratio;
         let terms = Terms { cost: &cost, quantum_ns, least_ratio, limits: fleet.limits };
+        let is_cut = self.gather(at, now_ns, &terms);
         let Some(choice) = choose(&self.candidates, &terms, &mut self.taken) else {
             return false;
         };
@@ -370,15 +370,19 @@ impl ShadowBank {
     }
 
     /// Collects the best that wait in a shadow; true if there are more.
-    fn gather(&mut self, at: usize, now_ns: i64, cost: &BatchCost, limits: &Limits) -> bool {
-        let most = usize::try_from(limits.requests)
+    fn gather(&mut self, at: usize, now_ns: i64, terms: &Terms) -> bool {
+        let cost = terms.cost;
+        let mut patience = Patience::new(terms, MAX_SKIPS);
+        let most = usize::try_from(terms.limits.requests)
             .unwrap_or(MAX_CANDIDATES)
             .saturating_add(2 * MAX_SKIPS)
             .min(MAX_CANDIDATES);
         self.candidates.clear();
         for (rank, arrival) in self.waiting.of_shadow(1 << at) {
             let slack_ns = arrival.deadline_ns as f64 - now_ns as f64;
-            if slack_ns < cost.of(arrival.units) * cost.margin {
+            if slack_ns < cost.of(arrival.units) * cost.margin
+                || !patience.takes(slack_ns, arrival.units)
+            {
                 continue;
             }
             self.candidates.push(Candidate {

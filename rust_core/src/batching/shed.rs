@@ -196,23 +196,23 @@ impl Shedder {
         let queued_ns = terms.cost.of_many(requests, units, terms.quantum_ns, terms.max_requests);
         let known_ns = self.scale() * (queued_ns + terms.usual_ns(standing.units));
         let device_ns = batch_ns * outlook.speed;
-        let score = |room_ns: f64, until_ns: f64, grain: f64| {
-            let coming = self.forecast.overtaking(standing.relative_key, until_ns, terms.tau_ns);
+        let coming = self.forecast.overtaking(standing.relative_key, window_ns, terms.tau_ns);
+        let work_ns = known_ns + coming.work_ns;
+        let room_ns = room * device_ns;
+        let enough = |room_ns: f64, grain: f64| {
             let grain_ns = grain * device_ns;
             let spread_ns = (coming.variance + grain_ns * grain_ns).sqrt();
-            ((room_ns - known_ns - coming.work_ns) / spread_ns, coming.work_ns)
+            share_below((room_ns - work_ns) / spread_ns)
         };
-        let room_ns = room * device_ns;
-        let (by_last, coming_ns) = score(room_ns, window_ns, GRAIN);
-        let by_work = share_below(by_last);
+        let by_work = enough(room_ns, GRAIN);
+        let by_ample = enough(AMPLE_SHARE * room_ns, AMPLE_GRAIN);
         let followed = bars.after(&contender(standing, batch_ns, free_in_ns, terms));
-        let (by_ample, _) = score(AMPLE_SHARE * room_ns, window_ns, AMPLE_GRAIN);
         let by_bars = (followed.served + PRIOR * by_work) / (followed.weight + PRIOR);
-        let small = by_bars.max(share_below(by_ample));
+        let small = by_bars.max(by_ample);
         let large = terms.large_share(standing.units);
         Prospect {
             chance: if room > 0.0 { small + large * (by_work.min(small) - small) } else { 0.0 },
-            clear_ns: free_in_ns + (known_ns + coming_ns) / outlook.speed,
+            clear_ns: free_in_ns + work_ns / outlook.speed,
             room_ns,
             is_alone: false,
         }

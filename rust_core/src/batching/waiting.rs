@@ -4,7 +4,7 @@ use super::index::Order;
 use super::shadow::Arrival;
 
 /// Requests remembered; beyond it the lowest key is forgotten.
-pub const MAX_WAITING: usize = 1024;
+pub const MAX_WAITING: usize = 2048;
 
 /// Recent arrivals in key order, with a bit for each shadow in which the arrival still waits.
 ///

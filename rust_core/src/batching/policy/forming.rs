@@ -5,7 +5,7 @@ use crate::batch::{Formed, Lane, Site};
 use crate::batching::cost::BatchCost;
 use crate::batching::gather::{gather, put_low_first, OpenTo, Place};
 use crate::batching::queue::NUM_LOW;
-use crate::batching::select::{choose, Candidate, Choice, Terms};
+use crate::batching::select::{choose, Candidate, Choice};
 use crate::check::to_ns;
 
 impl ValuePolicy {
@@ -39,12 +39,7 @@ impl ValuePolicy {
     /// Chooses among the interactive lane and what the floors owe; the bulk lane fills the batch
     /// only if that leaves nobody behind who waits for an answer.
     fn choose(&mut self, place: &Place) -> Option<Choice> {
-        let terms = Terms {
-            cost: &place.cost,
-            quantum_ns: place.quantum_ns,
-            least_ratio: place.least_ratio,
-            limits: place.limits,
-        };
+        let terms = place.terms();
         let owed_ns = self.floors_low.map(|floor| floor.owed_ns());
         let mut choice = None;
         for open_to in [OpenTo::Interactive, OpenTo::Both] {
