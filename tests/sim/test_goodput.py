@@ -134,14 +134,14 @@ def test_most_of_what_is_not_served_is_told_at_once() -> None:
 
 
 # The aims: 0.86, 0.91, 0.93, 0.96 of those not served for 1 % of goodput on the reference, 0.9 for
-# 2 % elsewhere; where they are missed (docs/goodput.md), what is reached less the scatter of two
-# seeds. A share told scatters by 0.015, a ratio of goodput on the same trace by 0.005; by twice
+# 2 % elsewhere; where they are missed (docs/goodput.md), what is reached less the scatter of four
+# seeds. A share told scatters by 0.01, a ratio of goodput on the same trace by 0.004; by twice
 # that on the slope device, which sees only 1,300 to 3,300 requests in a run.
 EARLY = [
     ("reference", 1.2, 0.86, 0.99),
     ("reference", 1.5, 0.91, 0.99),
     ("reference", 2.0, 0.93, 0.99),
-    ("reference", 3.0, 0.96, 0.99),
+    ("reference", 3.0, 0.95, 0.99),
     ("slow_deadlines", 1.2, 0.9, 0.98),
     ("slow_deadlines", 1.5, 0.94, 0.98),
     ("slow_deadlines", 2.0, 0.95, 0.98),
@@ -153,7 +153,7 @@ EARLY = [
     ("three", 1.2, 0.9, 0.98),
     ("three", 1.5, 0.9, 0.98),
     ("three", 2.0, 0.9, 0.98),
-    ("three", 3.0, 0.89, 0.965),
+    ("three", 3.0, 0.88, 0.97),
     ("spread", 1.2, 0.9, 0.98),
     ("spread", 1.5, 0.94, 0.98),
     ("spread", 2.0, 0.95, 0.98),
@@ -162,14 +162,14 @@ EARLY = [
     ("fat_tail", 1.5, 0.93, 0.98),
     ("fat_tail", 2.0, 0.95, 0.98),
     ("fat_tail", 3.0, 0.95, 0.98),
-    ("bursty", 1.2, 0.82, 0.965),
-    ("bursty", 1.5, 0.86, 0.965),
-    ("bursty", 2.0, 0.82, 0.97),
-    ("bursty", 3.0, 0.81, 0.97),
-    ("slope_device", 1.2, 0.9, 0.975),
-    ("slope_device", 1.5, 0.91, 0.97),
-    ("slope_device", 2.0, 0.87, 0.98),
-    ("slope_device", 3.0, 0.87, 0.98),
+    ("bursty", 1.2, 0.83, 0.97),
+    ("bursty", 1.5, 0.83, 0.97),
+    ("bursty", 2.0, 0.84, 0.97),
+    ("bursty", 3.0, 0.83, 0.975),
+    ("slope_device", 1.2, 0.88, 0.975),
+    ("slope_device", 1.5, 0.9, 0.97),
+    ("slope_device", 2.0, 0.86, 0.98),
+    ("slope_device", 3.0, 0.83, 0.98),
 ]
 
 
@@ -178,7 +178,7 @@ def test_those_not_served_are_told_early(name: str, load: float, told: float, ke
     mix = MIXES[name]
     rate = load * mix.device.capacity_per_s(mix.workload)
     workload = mix.workload.at_rate(rate).model_copy(update={"duration_s": 60})
-    traces = [(seed, workload.draw(seed)) for seed in SEEDS[:2]]
+    traces = [(seed, workload.draw(seed)) for seed in SEEDS]
     fleet = Fleet(device=mix.device)
     early = [simulate(trace, fleet, Policy(), seed) for seed, trace in traces]
     late = [simulate(trace, fleet, Policy(shed_early=False), seed) for seed, trace in traces]

@@ -197,9 +197,10 @@ fn is_alike(a: Quanta, b: Quanta) -> bool {
 ///
 /// Half a quantile of the relative deadlines is a good place for one device: two batches must fit into
 /// it, the one that runs and one's own. Of n devices one is free sooner; 1 + 1 / sqrt(n) batches are
-/// what fits best for 1, 4 and 12. The others are at and around the incumbent.
+/// what fits best for 1, 4 and 12 that are alike. The others are at and around the incumbent.
 fn targets(quantiles: &[f64; 5], chosen: Quanta, fleet: &ShadowFleet) -> [Quanta; SHADOWS] {
-    let left = 1.0 + 1.0 / (fleet.num_fast.max(1) as f64).sqrt();
+    let is_alike = fleet.num_fast == fleet.speeds.len();
+    let left = if is_alike { 1.0 + 1.0 / (fleet.speeds.len() as f64).sqrt() } else { 2.0 };
     let half = |ns: f64| ns / left / (1.015 + 0.3 * fleet.cost.spread);
     let fast_ns = if chosen.fast_ns > 0.0 { chosen.fast_ns } else { half(quantiles[0]) };
     let slow_ns = if chosen.slow_ns > 0.0 { chosen.slow_ns } else { 2.0 * fast_ns };

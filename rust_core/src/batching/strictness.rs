@@ -7,7 +7,7 @@ const BOUNDS: (f64, f64) = (0.3, 0.92);
 /// for one that is admitted by mistake, and few arrivals come to learn from.
 const LEAST_ALONE: f64 = 0.93;
 /// Share of those not served that should be told at once.
-const WANTED_TOLD: f64 = 0.985;
+const WANTED_TOLD: f64 = 0.975;
 /// Goodput given up for early answers, as the shadows measure it: below the first there is some to
 /// spare, above the second there is not.
 const CHEAP: f64 = 0.003;
