@@ -52,7 +52,7 @@ proptest! {
         least_ratio in prop_oneof![Just(1.0f64), Just(0.8), 0.0f64..1.0],
     ) {
         let cost = cost(margin);
-        let terms = Terms { cost: &cost, quantum_ns: (quantum_ms * MS) as f64, least_ratio, limits };
+        let terms = Terms { cost: &cost, quantum_ns: (quantum_ms * MS) as f64, least_ratio, limits, most_hasty: 0 };
         let mut taken = vec![usize::MAX];
         let fits_alone = |candidate: &Candidate| {
             candidate.slack_ns >= cost.of(candidate.units) * margin
@@ -103,7 +103,7 @@ proptest! {
             .collect();
         let unlimited = Limits { requests: u64::MAX, rows: u64::MAX, units: u64::MAX };
         let aim_ns = (quantum_ms * MS) as f64;
-        let terms = Terms { cost: &cost, quantum_ns: aim_ns, least_ratio: 1.0, limits: unlimited };
+        let terms = Terms { cost: &cost, quantum_ns: aim_ns, least_ratio: 1.0, limits: unlimited, most_hasty: 0 };
         let mut taken = Vec::new();
         let whole = cost.of(units.iter().sum());
         let fitting = cost.of(*units.iter().min().unwrap_or(&1)) <= aim_ns.min(whole);
@@ -233,6 +233,7 @@ impl Alone {
             cost: &fleet.cost,
             quantum_ns: self.quantum_ns,
             least_ratio: self.least_ratio,
+            most_hasty: 0,
             limits: fleet.limits,
         };
         let mut taken = Vec::new();
@@ -266,7 +267,7 @@ fn a_device_that_costs_nothing_or_has_no_end_ends_the_choice_all_the_same() {
         let affine = Affine { fixed_ns, unit_ns };
         let cost = BatchCost::new(&affine, &affine);
         for quantum_ns in [0.0, 58e6, f64::MAX, f64::INFINITY] {
-            let terms = Terms { cost: &cost, quantum_ns, least_ratio: 1.0, limits };
+            let terms = Terms { cost: &cost, quantum_ns, least_ratio: 1.0, limits, most_hasty: 0 };
             let mut taken = Vec::new();
             assert_eq!(choose(&[late], &terms, &mut taken), None);
             assert_eq!(choose(&[oversized], &terms, &mut taken), None);

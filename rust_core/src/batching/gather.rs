@@ -29,6 +29,8 @@ pub struct Place {
     pub quantum_ns: f64,
     /// Share of it that a batch may be cut to; see `select::Terms`.
     pub least_ratio: f64,
+    /// See `select::Terms`.
+    pub most_hasty: usize,
 }
 
 impl Place {
@@ -40,6 +42,7 @@ impl Place {
             quantum_ns: self.quantum_ns,
             least_ratio: self.least_ratio,
             limits: self.limits,
+            most_hasty: self.most_hasty,
         }
     }
 }

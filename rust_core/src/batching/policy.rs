@@ -62,6 +62,8 @@ pub struct ValuePolicy {
     /// Share of the arrivals that the shadow fleet gets, and what it is owed of them.
     shadow_share: f64,
     shadow_credit: f64,
+    /// Replicas of usual speed that the fleet amounts to.
+    replicas: usize,
     observations: u64,
     observed_at_ns: i64,
     candidates: Vec<Candidate>,
@@ -96,6 +98,7 @@ impl ValuePolicy {
             },
             shadow_share: 1.0,
             shadow_credit: 0.0,
+            replicas: 1,
             observations: 0,
             observed_at_ns: 0,
             candidates: Vec::new(),
@@ -263,6 +266,9 @@ impl BatchPolicy for ValuePolicy {
         let whole = fleet.total_speed.max(total).max(f64::MIN_POSITIVE);
         let shadowed: f64 = self.fleet.speeds.iter().sum();
         self.shadow_share = if total > 0.0 { (shadowed / whole).min(1.0) } else { 1.0 };
+        #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)] // a number of replicas
+        let replicas = (self.fleet.speeds.len() as f64 / self.shadow_share).round() as usize;
+        self.replicas = replicas.max(1);
     }
 
     fn observe(&mut self, now_ns: i64, device_ns: f64, is_changed: bool) {

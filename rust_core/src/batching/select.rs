@@ -55,7 +55,7 @@ impl<'a> Patience<'a> {
             least_ratio: terms.least_ratio,
             first_left: terms.limits.requests,
             units: 0,
-            hasty_left: most_hasty,
+            hasty_left: if terms.most_hasty > 0 { most_hasty } else { usize::MAX },
         }
     }
 
@@ -100,6 +100,16 @@ pub struct Terms<'a> {
     pub least_ratio: f64,
     /// What the replica takes.
     pub limits: Limits,
+    /// Candidates that are stepped over at no charge since they cannot wait for the batch; see
+    /// `hasty_allowed`.
+    pub most_hasty: usize,
+}
+
+/// How many candidates that cannot wait may be stepped over at no charge in a fleet of so many: the
+/// more devices, the more requests are about to become hopeless at any time.
+#[must_use]
+pub fn hasty_allowed(devices: usize) -> usize {
+    MAX_SKIPS * devices.saturating_sub(1)
 }
 
 /// Chooses a batch; `taken` gets the positions of its members in `candidates`.
@@ -181,7 +191,7 @@ fn fill(
     let mut limit_ns = aim_ns;
     let mut batch =
         Choice { reason: BatchReason::QueueEmptied, predicted_ns: 0.0, units: 0, rows: 0 };
-    let mut skips = 0;
+    let (mut skips, mut hasty) = (0, 0);
     let mut most = terms.limits.requests;
     for (at, candidate) in candidates.iter().enumerate() {
         let misfit = if batch.units + candidate.units > terms.limits.units {
@@ -213,8 +223,9 @@ fn fill(
         if batch.reason == BatchReason::QueueEmptied {
             batch.reason = misfit;
         }
-        // Who cannot wait is no misfit: there are few of them by `Patience`, and before the bar many.
-        if !candidate.is_owed && candidate.slack_ns >= need_ns {
+        if candidate.slack_ns < need_ns && hasty < terms.most_hasty {
+            hasty += 1;
+        } else if !candidate.is_owed {
             skips += 1;
         }
         if skips > MAX_SKIPS {
@@ -238,7 +249,13 @@ mod tests {
     const LIMITS: Limits = Limits { requests: 32, rows: u64::MAX, units: 16_384 };
 
     fn terms() -> Terms<'static> {
-        Terms { cost: &COST, quantum_ns: 500.0 * MS, least_ratio: 1.0, limits: LIMITS }
+        Terms {
+            cost: &COST,
+            quantum_ns: 500.0 * MS,
+            least_ratio: 1.0,
+            limits: LIMITS,
+            most_hasty: super::hasty_allowed(3),
+        }
     }
 
     fn candidate(slack_ms: f64) -> Candidate {

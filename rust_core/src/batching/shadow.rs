@@ -6,7 +6,7 @@
 use super::bars::{log_gap, Bar, Bars, OPEN_BAR};
 use super::cost::BatchCost;
 use super::index::Order;
-use super::select::{choose, Candidate, Patience, Terms, MAX_SKIPS};
+use super::select::{choose, hasty_allowed, Candidate, Patience, Terms, MAX_SKIPS};
 use super::shed::Standing;
 use super::waiting::WaitingList;
 use crate::batch::{Limits, Outlook};
@@ -298,7 +298,9 @@ impl ShadowBank {
         let quanta = self.shadows[at].quanta;
         let quantum_ns = if is_fast { quanta.fast_ns } else { quanta.slow_ns };
         let least_ratio = quanta.least_ratio;
-        let terms = Terms { cost: &cost, quantum_ns, least_ratio, limits: fleet.limits };
+        let most_hasty = hasty_allowed(fleet.speeds.len());
+        let terms =
+            Terms { cost: &cost, quantum_ns, least_ratio, limits: fleet.limits, most_hasty };
         let is_cut = self.gather(at, now_ns, &terms);
         let Some(choice) = choose(&self.candidates, &terms, &mut self.taken) else {
             return false;

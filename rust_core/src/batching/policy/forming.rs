@@ -5,7 +5,7 @@ use crate::batch::{Formed, Lane, Site};
 use crate::batching::cost::BatchCost;
 use crate::batching::gather::{gather, put_low_first, OpenTo, Place};
 use crate::batching::queue::NUM_LOW;
-use crate::batching::select::{choose, Candidate, Choice};
+use crate::batching::select::{choose, hasty_allowed, Candidate, Choice};
 use crate::check::to_ns;
 
 impl ValuePolicy {
@@ -105,6 +105,7 @@ impl ValuePolicy {
             limits: site.limits,
             quantum_ns: self.quantum_for(site.speed),
             least_ratio: self.quanta().least_ratio,
+            most_hasty: hasty_allowed(self.replicas),
         }
     }
 }
