@@ -161,7 +161,7 @@ impl Bars {
         (self.folded, self.folded_lowest) = (0, NOTHING_FOLDED);
     }
 
-    /// What followed after moments with a bar and a rate like now. O(256).
+    /// What followed after moments with a bar and a rate like now. O(remembered).
     ///
     /// A batch that would have to be cut for the contender serves it half of the time.
     #[must_use]
