@@ -4,8 +4,9 @@
 //! of choosing a replica, as the queue and the fleet grow; the difference to `bench/micro` is the
 //! border's.
 //! Workload: a queue of 10, 1,000 and 100,000 requests of 50 to 250 units whose deadlines fall
-//! anywhere in an hour; batches of 32; fleets of 10, 1,000 and 10,000 replicas; 1,000, 100,000 and
-//! 1,000,000 tenants.
+//! anywhere in an hour, one every 2.5 ms, one and a half times what the device can do, so that each
+//! is judged and all shadows are at work; batches of 32; fleets of 10, 1,000 and 10,000 replicas;
+//! 1,000, 100,000 and 1,000,000 tenants.
 //! Command: cargo bench -p headway-core --no-default-features --bench decisions
 use std::hint::black_box;
 use std::time::{Duration, Instant};
@@ -23,10 +24,12 @@ use headway_core::scheduler::{
 const QUEUED: [u32; 3] = [10, 1_000, 100_000];
 const TENANTS: [u64; 3] = [1_000, 100_000, 1_000_000];
 const SECOND: i64 = 1_000_000_000;
+const GAP_NS: i64 = 2_500_000;
 
 struct Fleet {
     core: Scheduler,
     draws: Rng,
+    now_ns: i64,
 }
 
 impl Fleet {
@@ -45,16 +48,27 @@ impl Fleet {
         };
         core.add_replica(0, 0, &limits).expect("known");
         core.set_replica_condition(0, 0, Condition::Ready).expect("known");
-        let mut fleet = Self { core, draws: Rng::new(2) };
+        let mut fleet = Self { core, draws: Rng::new(2), now_ns: 0 };
         for _ in 0..queued {
             fleet.offer();
         }
         fleet
     }
 
-    #[allow(clippy::cast_possible_wrap)] // small draws
+    /// Offers until one is admitted.
     fn offer(&mut self) -> i64 {
-        let deadline_ns = 100 * SECOND + self.draws.below(3_600 * SECOND as u64) as i64;
+        loop {
+            if let Some(ticket) = self.offer_one() {
+                return ticket;
+            }
+        }
+    }
+
+    #[allow(clippy::cast_possible_wrap)] // small draws
+    fn offer_one(&mut self) -> Option<i64> {
+        self.now_ns += GAP_NS;
+        let slack_ns = 100 * SECOND + self.draws.below(3_600 * SECOND as u64) as i64;
+        let deadline_ns = self.now_ns + slack_ns;
         let offer = Offer {
             tenant: 0,
             model: 0,
@@ -67,18 +81,18 @@ impl Fleet {
             lane: 1,
             weight: 1.0,
         };
-        self.core.offer(0, &offer).expect("valid").expect("admitted") as i64
+        self.core.offer(self.now_ns, &offer).expect("valid").ok().map(|ticket| ticket as i64)
     }
 
     fn form(&mut self) -> Batch {
-        self.core.form_batch(0, 0).expect("known").expect("there is work")
+        self.core.form_batch(self.now_ns, 0).expect("known").expect("there is work")
     }
 
     #[allow(clippy::cast_possible_wrap)] // small numbers
     fn complete(&mut self, batch: &Batch) {
         let bare = Report::bare(BatchOutcome::Ok);
         let report = Report { device_ns: 80_000_000, units: batch.units as i64, ..bare };
-        self.core.complete(0, batch.id as i64, &report).expect("known");
+        self.core.complete(self.now_ns, batch.id as i64, &report).expect("known");
     }
 
     fn settle(&mut self, batch: &Batch) {
@@ -96,7 +110,7 @@ fn offer(criterion: &mut Criterion) {
         group.bench_function(BenchmarkId::from_parameter(queued), |bencher| {
             bencher.iter(|| {
                 let ticket = fleet.offer();
-                fleet.core.cancel(0, ticket)
+                fleet.core.cancel(fleet.now_ns, ticket)
             });
         });
     }

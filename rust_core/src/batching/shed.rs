@@ -259,12 +259,28 @@ impl Shedder {
         Odds { chance: prospect.chance, wanted: self.strictness.least(prospect.is_alone) }
     }
 
-    /// True if an arrival with these prospects should be refused.
+    /// True if so much is offered that an arrival may be refused at all.
     #[must_use]
-    pub fn refuses(&self, prospect: &Prospect, speed: f64) -> bool {
-        let errors = if prospect.is_alone { ERRORS_ALONE } else { ERRORS };
-        let odds = self.odds(prospect);
-        odds.chance < odds.wanted && self.load.sure_share(speed, errors) >= LEAST_LOAD
+    pub fn is_full(&self, is_alone: bool, speed: f64) -> bool {
+        let errors = if is_alone { ERRORS_ALONE } else { ERRORS };
+        self.load.sure_share(speed, errors) >= LEAST_LOAD
+    }
+
+    /// What an arrival is refused for, or None. O(512) under full load, O(1) below.
+    #[must_use]
+    pub fn refusal(
+        &self,
+        standing: &Standing,
+        outlook: &Outlook,
+        terms: &Terms,
+        bars: &Bars,
+    ) -> Option<Prospect> {
+        if !self.is_full(terms.is_alone(), outlook.speed) {
+            return None;
+        }
+        let prospect = self.prospect(standing, outlook, terms, bars);
+        let odds = self.odds(&prospect);
+        (odds.chance < odds.wanted).then_some(prospect)
     }
 
     /// Takes in what two shadows served that differ only in refusing; see `Strictness::adjust`.

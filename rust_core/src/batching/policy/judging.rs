@@ -33,14 +33,13 @@ impl ValuePolicy {
             relative_key: clock.relative(key),
             ahead: (ahead.requests as f64, ahead.units as f64),
         };
-        let prospect = self.shedder.prospect(&standing, outlook, &terms, self.learner.bars());
         let is_idle = self.queue.interactive.is_empty() && outlook.free_in_ns <= 0.0;
-        let is_refused = self.settings.shed_early
-            && !is_idle
-            && !self.is_doubtful(now_ns)
-            && self.shedder.refuses(&prospect, outlook.speed)
-            && !self.floor_serves(item, prospect.room_ns);
-        if is_refused {
+        let is_judged = self.settings.shed_early && !is_idle && !self.is_doubtful(now_ns);
+        let refused = is_judged
+            .then(|| self.shedder.refusal(&standing, outlook, &terms, self.learner.bars()))
+            .flatten()
+            .filter(|prospect| !self.floor_serves(item, prospect.room_ns));
+        if refused.is_some() {
             self.shedder.tell();
         }
         let arrival = Arrival {
@@ -55,7 +54,7 @@ impl ValuePolicy {
             tau_ns: terms.tau_ns,
         };
         self.feed_shadows(arrival, &terms);
-        is_refused.then(|| Shed {
+        refused.map(|prospect| Shed {
             clear_ns: prospect.clear_ns,
             room_ns: prospect.room_ns,
             odds: self.shedder.odds(&prospect),
@@ -89,7 +88,7 @@ impl ValuePolicy {
         self.shadow_credit -= 1.0;
         let shedder = &self.shedder;
         self.learner.arrive(arrival, &self.fleet, |standing, outlook, bars| {
-            shedder.refuses(&shedder.prospect(standing, outlook, terms, bars), outlook.speed)
+            shedder.refusal(standing, outlook, terms, bars).is_some()
         });
     }
 
@@ -99,7 +98,7 @@ impl ValuePolicy {
         let shedder = &self.shedder;
         let served =
             self.learner.advance(now_ns, &self.mix, &self.fleet, |standing, outlook, bars| {
-                shedder.refuses(&shedder.prospect(standing, outlook, &terms, bars), outlook.speed)
+                shedder.refusal(standing, outlook, &terms, bars).is_some()
             });
         if let Some((arrivals, with, without)) = served {
             let speed = self.fleet.speeds.iter().sum();

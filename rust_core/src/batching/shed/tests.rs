@@ -61,13 +61,8 @@ fn room_is_that_of_the_boundaries_before_the_last_chance() {
 fn what_has_no_room_is_refused_and_what_has_plenty_is_not() {
     let shedder = loaded(2.0);
     let refuses = |slack_ms, ahead| {
-        let prospect = shedder.prospect(
-            &standing(slack_ms, ahead),
-            &outlook(20.0),
-            &terms(),
-            &Bars::default(),
-        );
-        shedder.refuses(&prospect, 1.0)
+        let standing = standing(slack_ms, ahead);
+        shedder.refusal(&standing, &outlook(20.0), &terms(), &Bars::default()).is_some()
     };
     assert!(refuses(60.0, (0.0, 0.0)));
     assert!(!refuses(500.0, (0.0, 0.0)));
@@ -78,9 +73,9 @@ fn what_has_no_room_is_refused_and_what_has_plenty_is_not() {
 #[test]
 fn nothing_is_refused_below_full_load() {
     let shedder = loaded(0.9);
-    let prospect =
-        shedder.prospect(&standing(60.0, (0.0, 0.0)), &outlook(20.0), &terms(), &Bars::default());
-    assert!(!shedder.refuses(&prospect, 1.0));
+    let standing = standing(60.0, (0.0, 0.0));
+    let refusal = shedder.refusal(&standing, &outlook(20.0), &terms(), &Bars::default());
+    assert_eq!(refusal, None);
 }
 
 /// Batches every 58 ms until the arrival comes, each with this bar.
@@ -99,8 +94,7 @@ fn the_bars_of_the_past_decide_whatever_is_ahead() {
     let shedder = loaded(2.0);
     let refuses = |bar, units, ahead| {
         let standing = Standing { units, ..standing(500.0, ahead) };
-        let prospect = shedder.prospect(&standing, &outlook(20.0), &terms(), &barred(bar));
-        shedder.refuses(&prospect, 1.0)
+        shedder.refusal(&standing, &outlook(20.0), &terms(), &barred(bar)).is_some()
     };
     let crowd = (200.0, 40_000.0);
     // Its last chance comes after some 400 ms, when it has aged by 0.6.
@@ -115,8 +109,7 @@ fn ample_room_is_a_chance_whatever_the_bars_were() {
     let shedder = loaded(2.0);
     let refuses = |ahead| {
         let standing = Standing { units: 16, ..standing(500.0, ahead) };
-        let prospect = shedder.prospect(&standing, &outlook(20.0), &terms(), &barred(5.0));
-        shedder.refuses(&prospect, 1.0)
+        shedder.refusal(&standing, &outlook(20.0), &terms(), &barred(5.0)).is_some()
     };
     // Eight batches of 58 ms, of which three quarters count: 348 ms.
     assert!(!refuses((40.0, 6_000.0))); // 192 ms
@@ -130,12 +123,15 @@ fn early_answers_that_cost_too_much_get_rarer() {
     let large = Standing { units: 1_000, ..standing(165.0, (35.0, 2_700.0)) };
     let prospect = shedder.prospect(&large, &outlook(20.0), &terms(), &Bars::default());
     assert!((0.3..0.65).contains(&prospect.chance), "{prospect:?}");
-    assert!(shedder.refuses(&prospect, 1.0));
+    let refuses = |shedder: &Shedder| {
+        shedder.refusal(&large, &outlook(20.0), &terms(), &Bars::default()).is_some()
+    };
+    assert!(refuses(&shedder));
     for _ in 0..100 {
         shedder.tell();
         shedder.adjust(200.0, 150.0, 160.0, 1.0);
     }
-    assert!(!shedder.refuses(&prospect, 1.0));
+    assert!(!refuses(&shedder));
 }
 
 /// 3 ms + 0.3 ms a unit: a request of 180 units takes 57 ms, about a quantum.
@@ -149,8 +145,7 @@ fn who_has_a_batch_alone_is_judged_by_when_it_can_start() {
     let shedder = loaded(2.0);
     let refuses = |units, slack_ms, ahead| {
         let standing = Standing { units, ..standing(slack_ms, ahead) };
-        let prospect = shedder.prospect(&standing, &outlook(20.0), &long_ones(), &Bars::default());
-        shedder.refuses(&prospect, 1.0)
+        shedder.refusal(&standing, &outlook(20.0), &long_ones(), &Bars::default()).is_some()
     };
     // Next, after 20 ms: 1,000 units take 303 ms, five usual batches.
     assert!(!refuses(1_000, 325.0, (0.0, 0.0)));
@@ -168,9 +163,8 @@ fn the_load_is_doubted_less_where_few_long_requests_come() {
     }
     // 25 arrivals: 1.2 less a half of it, or less a tenth.
     let refuses = |terms| {
-        let prospect =
-            shedder.prospect(&standing(20.0, (0.0, 0.0)), &outlook(20.0), &terms, &Bars::default());
-        shedder.refuses(&prospect, 1.0)
+        let standing = standing(20.0, (0.0, 0.0));
+        shedder.refusal(&standing, &outlook(20.0), &terms, &Bars::default()).is_some()
     };
     assert!(!refuses(terms()));
     assert!(refuses(long_ones()));
