@@ -130,7 +130,7 @@ impl ArrivalForecast {
         let mut sums = Sums::default();
         let mut at = from;
         while at < to {
-            if at % BLOCK == 0 && at + BLOCK <= to {
+            if at.is_multiple_of(BLOCK) && at + BLOCK <= to {
                 sums.add(&self.blocks[at / BLOCK]);
                 at += BLOCK;
             } else {

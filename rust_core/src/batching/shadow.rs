@@ -8,7 +8,7 @@ use super::cost::BatchCost;
 use super::index::Order;
 use super::select::{choose, hasty_allowed, Candidate, Patience, Terms, MAX_SKIPS};
 use super::shed::Standing;
-use super::waiting::WaitingList;
+use super::waiting::{Place, WaitingList};
 use crate::batch::{Limits, Outlook};
 use crate::rng::Rng;
 
@@ -17,16 +17,13 @@ pub const SHADOWS: usize = 16;
 /// Two more run with the quanta in force: one refuses nothing, one refuses as the real queue does.
 const OPEN: usize = SHADOWS;
 const SHEDDING: usize = SHADOWS + 1;
-const ALL_SHADOWS: usize = SHADOWS + 2;
+/// All of them.
+pub const ALL_SHADOWS: usize = SHADOWS + 2;
 /// Devices that a shadow fleet has at most; larger fleets are fed a share of the arrivals.
 pub const MAX_DEVICES: usize = 4;
 /// Most requests that a shadow's batch considers.
 const MAX_CANDIDATES: usize = 256;
 const SWEEP_EVERY: u32 = 64;
-const ALL: u32 = u32::MAX;
-const ALL_BUT_SHEDDING: u32 = ALL & !(1 << SHEDDING);
-/// Until a sweep, requests that no shadow has keep these bits.
-const UNUSED: u32 = ALL << ALL_SHADOWS;
 
 /// An arrival, as the shadows see it.
 #[derive(Clone, Copy, Debug)]
@@ -113,7 +110,7 @@ impl ShadowBank {
     #[must_use]
     pub fn new(seed: u64) -> Self {
         Self {
-            waiting: WaitingList::default(),
+            waiting: WaitingList::new(SHEDDING),
             shadows: std::array::from_fn(|_| Shadow::default()),
             noise: Rng::new(seed),
             unit: 1.0,
@@ -222,24 +219,24 @@ impl ShadowBank {
         if self.until_sweep == 0 {
             self.until_sweep = SWEEP_EVERY;
             let cost = fleet.cost.at_speed(fleet.speeds[0]);
-            self.waiting.sweep(UNUSED, |waiting| {
+            self.waiting.sweep(|waiting| {
                 waiting.deadline_ns as f64 > arrival.at_ns as f64 + cost.of(waiting.units)
             });
         }
-        let rank = self.waiting.rank(arrival.order);
-        let is_refused = self.sheds(&arrival, rank, fleet, refuse);
-        self.waiting.insert(rank, arrival, if is_refused { ALL_BUT_SHEDDING } else { ALL });
+        let place = self.waiting.place(arrival.order);
+        let is_refused = self.sheds(&arrival, place, fleet, refuse);
+        self.waiting.insert(place, &arrival, is_refused.then_some(SHEDDING));
     }
 
-    /// True if the shadow that sheds refuses an arrival that has this rank in the list.
+    /// True if the shadow that sheds refuses an arrival that has this place in the list.
     fn sheds(
         &self,
         arrival: &Arrival,
-        rank: usize,
+        place: Place,
         fleet: &ShadowFleet,
         refuse: impl Fn(&Standing, &Outlook, &Bars) -> bool,
     ) -> bool {
-        let ahead = self.waiting.ahead(rank, 1 << SHEDDING);
+        let ahead = self.waiting.ahead(place);
         let devices = fleet.speeds.len();
         let busy_ns: f64 = self.shadows[SHEDDING].free_at_ns[..devices]
             .iter()
@@ -316,10 +313,9 @@ impl ShadowBank {
         let shadow = &mut self.shadows[at];
         for taken in &self.taken {
             let candidate = self.candidates[*taken];
-            let rank = candidate.handle as usize;
-            self.waiting.leave(rank, 1 << at);
+            self.waiting.leave(candidate.handle, at);
             let on_time = candidate.slack_ns >= took_ns;
-            let weight = self.waiting.at(rank).weight;
+            let weight = self.waiting.at(candidate.handle).weight;
             if on_time && at >= OPEN {
                 self.served[at - OPEN] += weight;
             }
@@ -363,9 +359,9 @@ impl ShadowBank {
 
     fn bar_between(&self, above: usize, below: usize, now_ns: i64) -> Bar {
         let [above, below] = [above, below].map(|candidate| {
-            let arrival = self.waiting.at(self.candidates[candidate].handle as usize);
-            let aged = (now_ns - arrival.at_ns) as f64 / self.tau_ns;
-            Bar { relative_key: arrival.relative_key + aged, units: arrival.units }
+            let waiting = self.waiting.at(self.candidates[candidate].handle);
+            let aged = (now_ns - waiting.at_ns) as f64 / self.tau_ns;
+            Bar { relative_key: waiting.relative_key + aged, units: waiting.units }
         });
         let relative_key = 0.5 * (above.relative_key + below.relative_key);
         Bar { relative_key, units: u64::midpoint(above.units, below.units).max(1) }
@@ -380,21 +376,20 @@ impl ShadowBank {
             .saturating_add(2 * MAX_SKIPS)
             .min(MAX_CANDIDATES);
         self.candidates.clear();
-        for (rank, arrival) in self.waiting.of_shadow(1 << at) {
-            let slack_ns = arrival.deadline_ns as f64 - now_ns as f64;
-            if slack_ns < cost.of(arrival.units) * cost.margin
-                || !patience.takes(slack_ns, arrival.units)
+        for (handle, waiting) in self.waiting.of_shadow(at) {
+            let slack_ns = waiting.deadline_ns as f64 - now_ns as f64;
+            if slack_ns < cost.of(waiting.units) * cost.margin
+                || !patience.takes(slack_ns, waiting.units)
             {
                 continue;
             }
             self.candidates.push(Candidate {
                 slack_ns,
-                units: arrival.units,
-                rows: arrival.rows,
+                units: waiting.units,
+                rows: waiting.rows,
                 max_companions: u64::MAX,
                 is_owed: false,
-                #[allow(clippy::cast_possible_truncation)] // at most MAX_WAITING
-                handle: rank as u32,
+                handle,
             });
             if self.candidates.len() >= most {
                 return true;

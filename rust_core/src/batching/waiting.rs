@@ -1,196 +1,330 @@
 //! What waits in the shadows: one sorted list for all of them.
 
 use super::index::Order;
-use super::shadow::Arrival;
+use super::shadow::{Arrival, ALL_SHADOWS};
 
 /// Requests remembered; beyond it the lowest key is forgotten.
 pub const MAX_WAITING: usize = 2048;
+/// Requests side by side in memory; one bit of a mask for each.
+const CHUNK: usize = 64;
+/// Neighbours with no more than this between them become one.
+const MERGE: usize = CHUNK / 4 * 3;
 
-/// Recent arrivals in key order, with a bit for each shadow in which the arrival still waits.
+/// A request that waits, as a shadow's batch sees it.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Waiting {
+    /// Its deadline.
+    pub deadline_ns: i64,
+    /// Its work.
+    pub units: u64,
+    /// Its rows.
+    pub rows: u64,
+    /// When it came.
+    pub at_ns: i64,
+    /// What serving it in time counts.
+    pub weight: f64,
+    /// Its key relative to an average one, when it came.
+    pub relative_key: f64,
+}
+
+/// Where a request belongs, or is: good until the next insert or sweep.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Place {
+    chunk: usize,
+    at: usize,
+}
+
+/// Recent arrivals in key order, and in which shadows each still waits.
 ///
-/// The order, the bits and the sizes stand in lists of their own: an arrival is inserted in the
-/// middle, and a shadow's batch reads the top.
-#[derive(Clone, Debug, Default)]
+/// Chunks of up to 64 keep an insert in the middle from moving the rest. For each shadow a chunk has
+/// a mask of who waits in it, so that a batch finds its candidates without a look at the others.
+#[derive(Clone, Debug)]
 pub struct WaitingList {
-    orders: Vec<Order>,
-    shadows: Vec<u32>,
-    units: Vec<u32>,
-    places: Vec<u16>,
-    arrivals: Vec<Arrival>,
-    free: Vec<u16>,
+    chunks: Vec<Box<Chunk>>,
+    /// First order of each chunk, apart, so that the search stays within few cache lines.
+    heads: Vec<Order>,
+    len: usize,
+    /// The shadow that is asked for how much is ahead.
+    counted: usize,
+    spare: Vec<Box<Chunk>>,
+}
+
+#[derive(Clone, Debug)]
+struct Chunk {
+    len: usize,
+    orders: [Order; CHUNK],
+    masks: [u64; ALL_SHADOWS],
+    /// Units that wait in the counted shadow.
+    counted_units: u64,
+    waiting: [Waiting; CHUNK],
 }
 
 impl WaitingList {
+    /// An empty list; `ahead` counts what waits in the shadow `counted`.
+    #[must_use]
+    pub fn new(counted: usize) -> Self {
+        Self { chunks: Vec::new(), heads: Vec::new(), len: 0, counted, spare: Vec::new() }
+    }
+
     /// How many wait.
     #[must_use]
     pub fn len(&self) -> usize {
-        self.orders.len()
+        self.len
     }
 
     /// True if none does.
     #[must_use]
     pub fn is_empty(&self) -> bool {
-        self.orders.is_empty()
+        self.len == 0
     }
 
-    /// Where an arrival belongs: behind those with the same order.
+    /// Where an arrival belongs: behind those with the same order. O(log waiting).
     #[must_use]
-    pub fn rank(&self, order: Order) -> usize {
-        self.orders.partition_point(|other| *other <= order)
+    pub fn place(&self, order: Order) -> Place {
+        let chunk = self.heads.partition_point(|head| *head <= order).saturating_sub(1);
+        let at = self.chunks.get(chunk).map_or(0, |chunk| chunk.place(order));
+        Place { chunk, at }
     }
 
-    /// Puts an arrival at its rank, for the shadows whose bits are set. O(waiting), by a move of
-    /// some 20 bytes for each behind it.
-    #[allow(clippy::cast_possible_truncation)] // at most MAX_WAITING places
-    pub fn insert(&mut self, rank: usize, arrival: Arrival, shadows: u32) {
-        if self.len() >= MAX_WAITING {
-            if rank == self.len() {
+    /// Puts an arrival at its place: in all shadows, or in all `but` one. O(64), and O(chunks) once
+    /// in 32 times.
+    pub fn insert(&mut self, place: Place, arrival: &Arrival, but: Option<usize>) {
+        let mut place = place;
+        if self.len >= MAX_WAITING {
+            if place.chunk + 1 == self.chunks.len() && place.at == self.chunks[place.chunk].len {
                 return;
             }
             self.remove_last();
         }
-        let place = self.free.pop().unwrap_or(self.arrivals.len() as u16);
-        match self.arrivals.get_mut(usize::from(place)) {
-            Some(slot) => *slot = arrival,
-            None => self.arrivals.push(arrival),
+        if self.chunks.is_empty() {
+            self.chunks.push(self.spare.pop().unwrap_or_default());
+            self.heads.push(arrival.order);
         }
-        self.orders.insert(rank, arrival.order);
-        self.shadows.insert(rank, shadows);
-        self.units.insert(rank, u32::try_from(arrival.units).unwrap_or(u32::MAX));
-        self.places.insert(rank, place);
+        if self.chunks[place.chunk].len == CHUNK {
+            place = self.split(place);
+        }
+        self.chunks[place.chunk].insert(place.at, arrival, but, self.counted);
+        self.heads[place.chunk] = self.chunks[place.chunk].orders[0];
+        self.len += 1;
     }
 
     fn remove_last(&mut self) {
-        self.free.extend(self.places.pop());
-        self.orders.pop();
-        self.shadows.pop();
-        self.units.pop();
-    }
-
-    /// The arrival at a rank.
-    #[must_use]
-    pub fn at(&self, rank: usize) -> &Arrival {
-        &self.arrivals[usize::from(self.places[rank])]
-    }
-
-    /// Those that wait in a shadow, best first, with their ranks.
-    pub fn of_shadow(&self, bit: u32) -> impl Iterator<Item = (usize, &Arrival)> {
-        let bits = self.shadows.iter().enumerate();
-        bits.filter(move |(_, shadows)| *shadows & bit != 0).map(|(rank, _)| (rank, self.at(rank)))
-    }
-
-    /// Requests and units that wait in a shadow above a rank. O(rank).
-    #[must_use]
-    pub fn ahead(&self, rank: usize, bit: u32) -> (f64, f64) {
-        let (mut requests, mut units) = (0_u64, 0_u64);
-        for (shadows, size) in self.shadows[..rank].iter().zip(&self.units[..rank]) {
-            let is_there = u64::from(*shadows & bit != 0);
-            requests += is_there;
-            units += is_there * u64::from(*size);
+        let Some(last) = self.chunks.last_mut() else { return };
+        last.remove(last.len - 1, self.counted);
+        self.len -= 1;
+        if last.len == 0 {
+            self.heads.pop();
+            self.spare.extend(self.chunks.pop());
         }
-        (requests as f64, units as f64)
     }
 
-    /// The one at a rank no longer waits in a shadow.
-    pub fn leave(&mut self, rank: usize, bit: u32) {
-        self.shadows[rank] &= !bit;
+    /// Makes two of a full chunk; returns where `place` is now.
+    fn split(&mut self, place: Place) -> Place {
+        let mut upper = self.spare.pop().unwrap_or_default();
+        self.chunks[place.chunk].move_upper_half(&mut upper, self.counted);
+        let half = self.chunks[place.chunk].len;
+        self.heads.insert(place.chunk + 1, upper.orders[0]);
+        self.chunks.insert(place.chunk + 1, upper);
+        if place.at > half {
+            Place { chunk: place.chunk + 1, at: place.at - half }
+        } else {
+            place
+        }
     }
 
-    /// Drops those that wait nowhere any more, or that `keep` refuses; `unused` are the bits that
-    /// belong to no shadow.
-    pub fn sweep(&mut self, unused: u32, keep: impl Fn(&Arrival) -> bool) {
+    /// The request that a handle of `of_shadow` stands for.
+    #[must_use]
+    pub fn at(&self, handle: u32) -> &Waiting {
+        let (chunk, at) = unpack(handle);
+        &self.chunks[chunk].waiting[at]
+    }
+
+    /// Those that wait in a shadow, best first, with handles that are good until the next insert or
+    /// sweep.
+    pub fn of_shadow(&self, shadow: usize) -> impl Iterator<Item = (u32, &Waiting)> {
+        self.chunks.iter().enumerate().flat_map(move |(number, chunk)| {
+            bits(chunk.masks[shadow]).map(move |at| (pack(number, at), &chunk.waiting[at]))
+        })
+    }
+
+    /// Requests and units that wait in the counted shadow above a place. O(chunks).
+    #[must_use]
+    pub fn ahead(&self, place: Place) -> (f64, f64) {
+        let (mut requests, mut units) = (0, 0_u64);
+        for chunk in &self.chunks[..place.chunk] {
+            requests += chunk.masks[self.counted].count_ones();
+            units = units.saturating_add(chunk.counted_units);
+        }
+        if let Some(chunk) = self.chunks.get(place.chunk) {
+            let above = chunk.masks[self.counted] & below_bit(place.at);
+            requests += above.count_ones();
+            units = units.saturating_add(chunk.units_of(above));
+        }
+        (f64::from(requests), units as f64)
+    }
+
+    /// One no longer waits in a shadow.
+    pub fn leave(&mut self, handle: u32, shadow: usize) {
+        let (chunk, at) = unpack(handle);
+        self.chunks[chunk].leave(at, shadow, self.counted);
+    }
+
+    /// Drops those that wait nowhere any more, or that `keep` refuses. O(waiting).
+    pub fn sweep(&mut self, keep: impl Fn(&Waiting) -> bool) {
         let mut kept = 0;
-        for rank in 0..self.len() {
-            let (shadows, place) = (self.shadows[rank], self.places[rank]);
-            if shadows == unused || !keep(&self.arrivals[usize::from(place)]) {
-                self.free.push(place);
-                continue;
+        self.len = 0;
+        for number in 0..self.chunks.len() {
+            self.chunks[number].retain(self.counted, &keep);
+            let len = self.chunks[number].len;
+            self.len += len;
+            if kept > 0 && self.chunks[kept - 1].len + len <= MERGE {
+                let (before, from) = self.chunks.split_at_mut(number);
+                before[kept - 1].append(&from[0]);
+            } else if len > 0 {
+                self.chunks.swap(kept, number);
+                self.heads[kept] = self.chunks[kept].orders[0];
+                kept += 1;
             }
-            self.orders[kept] = self.orders[rank];
-            self.shadows[kept] = shadows;
-            self.units[kept] = self.units[rank];
-            self.places[kept] = place;
-            kept += 1;
         }
-        self.orders.truncate(kept);
-        self.shadows.truncate(kept);
-        self.units.truncate(kept);
-        self.places.truncate(kept);
+        self.heads.truncate(kept);
+        for mut dropped in self.chunks.drain(kept..) {
+            dropped.clear();
+            self.spare.push(dropped);
+        }
     }
+}
+
+impl Default for Chunk {
+    fn default() -> Self {
+        Self {
+            len: 0,
+            orders: [Order::of(0.0); CHUNK],
+            masks: [0; ALL_SHADOWS],
+            counted_units: 0,
+            waiting: [Waiting::default(); CHUNK],
+        }
+    }
+}
+
+impl Chunk {
+    fn place(&self, order: Order) -> usize {
+        self.orders[..self.len].partition_point(|other| *other <= order)
+    }
+
+    fn insert(&mut self, at: usize, arrival: &Arrival, but: Option<usize>, counted: usize) {
+        self.orders.copy_within(at..self.len, at + 1);
+        self.waiting.copy_within(at..self.len, at + 1);
+        self.orders[at] = arrival.order;
+        self.waiting[at] = Waiting {
+            deadline_ns: arrival.deadline_ns,
+            units: arrival.units,
+            rows: arrival.rows,
+            at_ns: arrival.at_ns,
+            weight: arrival.weight,
+            relative_key: arrival.relative_key,
+        };
+        let below = below_bit(at);
+        for mask in &mut self.masks {
+            *mask = (*mask & below) | ((*mask & !below) << 1) | (1 << at);
+        }
+        self.len += 1;
+        self.counted_units = self.counted_units.saturating_add(arrival.units);
+        if let Some(shadow) = but {
+            self.leave(at, shadow, counted);
+        }
+    }
+
+    fn leave(&mut self, at: usize, shadow: usize, counted: usize) {
+        let bit = 1 << at;
+        if shadow == counted && self.masks[shadow] & bit != 0 {
+            self.counted_units = self.counted_units.saturating_sub(self.waiting[at].units);
+        }
+        self.masks[shadow] &= !bit;
+    }
+
+    fn remove(&mut self, at: usize, counted: usize) {
+        self.leave(at, counted, counted);
+        self.orders.copy_within(at + 1..self.len, at);
+        self.waiting.copy_within(at + 1..self.len, at);
+        let below = below_bit(at);
+        for mask in &mut self.masks {
+            *mask = (*mask & below) | ((*mask >> 1) & !below);
+        }
+        self.len -= 1;
+    }
+
+    /// Drops those that wait nowhere, or that `keep` refuses.
+    fn retain(&mut self, counted: usize, keep: impl Fn(&Waiting) -> bool) {
+        let somewhere = self.masks.iter().fold(0, |any, mask| any | mask);
+        for at in (0..self.len).rev() {
+            if somewhere & (1 << at) == 0 || !keep(&self.waiting[at]) {
+                self.remove(at, counted);
+            }
+        }
+    }
+
+    fn move_upper_half(&mut self, upper: &mut Self, counted: usize) {
+        let half = self.len / 2;
+        upper.len = self.len - half;
+        upper.orders[..upper.len].copy_from_slice(&self.orders[half..self.len]);
+        upper.waiting[..upper.len].copy_from_slice(&self.waiting[half..self.len]);
+        for (own, theirs) in self.masks.iter_mut().zip(&mut upper.masks) {
+            *theirs = *own >> half;
+            *own &= below_bit(half);
+        }
+        self.len = half;
+        self.counted_units = self.units_of(self.masks[counted]);
+        upper.counted_units = upper.units_of(upper.masks[counted]);
+    }
+
+    /// Takes over all of one whose keys are lower.
+    fn append(&mut self, lower: &Self) {
+        let end = self.len + lower.len;
+        self.orders[self.len..end].copy_from_slice(&lower.orders[..lower.len]);
+        self.waiting[self.len..end].copy_from_slice(&lower.waiting[..lower.len]);
+        for (own, theirs) in self.masks.iter_mut().zip(&lower.masks) {
+            *own |= theirs << self.len;
+        }
+        self.counted_units = self.counted_units.saturating_add(lower.counted_units);
+        self.len = end;
+    }
+
+    fn clear(&mut self) {
+        (self.len, self.counted_units) = (0, 0);
+        self.masks.fill(0);
+    }
+
+    fn units_of(&self, mask: u64) -> u64 {
+        bits(mask).fold(0, |units, at| units.saturating_add(self.waiting[at].units))
+    }
+}
+
+/// The bits below one, which is 0 to 64.
+fn below_bit(at: usize) -> u64 {
+    if at < CHUNK {
+        (1 << at) - 1
+    } else {
+        u64::MAX
+    }
+}
+
+/// Places of the bits that are set, lowest first.
+fn bits(mut mask: u64) -> impl Iterator<Item = usize> {
+    std::iter::from_fn(move || {
+        let at = mask.trailing_zeros() as usize;
+        mask &= mask.wrapping_sub(1);
+        (at < CHUNK).then_some(at)
+    })
+}
+
+#[allow(clippy::cast_possible_truncation)] // fewer than 128 chunks of 64
+fn pack(chunk: usize, at: usize) -> u32 {
+    (chunk * CHUNK + at) as u32
+}
+
+fn unpack(handle: u32) -> (usize, usize) {
+    (handle as usize / CHUNK, handle as usize % CHUNK)
 }
 
 #[cfg(test)]
-mod tests {
-    use super::{Arrival, Order, WaitingList, MAX_WAITING};
-    use proptest::prelude::*;
-
-    fn arrival(key: f64, units: u64) -> Arrival {
-        Arrival {
-            at_ns: 0,
-            order: Order::of(key),
-            deadline_ns: 1,
-            units,
-            rows: 1,
-            weight: 1.0,
-            relative_key: key,
-            since_ns: 0,
-            tau_ns: 1.0,
-        }
-    }
-
-    fn insert(list: &mut WaitingList, key: f64, units: u64, shadows: u32) {
-        let arrival = arrival(key, units);
-        list.insert(list.rank(arrival.order), arrival, shadows);
-    }
-
-    #[test]
-    fn a_full_list_forgets_the_lowest_key() {
-        let mut list = WaitingList::default();
-        for at in 0..MAX_WAITING {
-            insert(&mut list, at as f64, 1, 1);
-        }
-        insert(&mut list, -1.0, 1, 1);
-        insert(&mut list, 0.5, 1, 1);
-        assert_eq!(list.len(), MAX_WAITING);
-        assert!((list.at(MAX_WAITING - 1).relative_key - 0.5).abs() < 1e-12);
-    }
-
-    proptest! {
-        #[test]
-        fn is_a_sorted_list_with_a_bit_for_each_shadow(
-            steps in proptest::collection::vec((0..40_i32, 1..500_u64, 0..8_u32, 0..3_u8), 1..200)
-        ) {
-            let mut list = WaitingList::default();
-            let mut naive: Vec<(i32, u64, u32)> = Vec::new();
-            for (key, units, shadows, step) in steps {
-                match step {
-                    0 | 1 => {
-                        insert(&mut list, f64::from(key), units, shadows);
-                        let at = naive.partition_point(|other| other.0 >= key);
-                        naive.insert(at, (key, units, shadows));
-                    }
-                    _ if units % 2 == 0 && !naive.is_empty() => {
-                        let rank = usize::try_from(key).unwrap_or(0) % naive.len();
-                        list.leave(rank, 2);
-                        naive[rank].2 &= !2;
-                    }
-                    _ => {
-                        list.sweep(0, |arrival| arrival.units != units);
-                        naive.retain(|other| other.2 != 0 && other.1 != units);
-                    }
-                }
-                prop_assert_eq!(list.len(), naive.len());
-                for bit in [1_u32, 2, 4] {
-                    let seen: Vec<_> = list.of_shadow(bit).map(|(rank, _)| rank).collect();
-                    let wanted: Vec<_> =
-                        (0..naive.len()).filter(|rank| naive[*rank].2 & bit != 0).collect();
-                    prop_assert_eq!(&seen, &wanted);
-                    let half = naive.len() / 2;
-                    let units: u64 = wanted.iter().filter(|r| **r < half).map(|r| naive[*r].1).sum();
-                    let requests = wanted.iter().filter(|rank| **rank < half).count();
-                    prop_assert_eq!(list.ahead(half, bit), (requests as f64, units as f64));
-                }
-            }
-        }
-    }
-}
+mod tests;
