@@ -22,6 +22,7 @@ class Live:
       record: as last seen in the ledger.
       controller: where this gateway leads; None elsewhere.
       unposted: outcomes that wait to be handed to the leader; None if there are none.
+      is_cut_off: whether this gateway gave the baseline all traffic by itself.
     """
 
     def __init__(
@@ -33,6 +34,7 @@ class Live:
         self.unposted: TickCounts | None = None
         self.posted_at_ns = now_ns
         self.ticked_at_ns = now_ns
+        self.is_cut_off = False
         self._model = model
         self._catalog = catalog
         self.tap = OutcomeTap(
@@ -62,12 +64,15 @@ class Live:
             baseline.mirror = self._mirror if in_shadow else None
 
     def detach(self) -> None:
-        """Takes the taps off."""
+        """Takes the taps off, and a cut back: the ledger's split says how it ended."""
         for version, arm in self._arms():
             pool = self._model.versions.get(version)
             if pool is not None and pool.tap is arm:
                 pool.tap = None
                 pool.mirror = None
+        # Requests that it tapped may still end, and cut off what is another's traffic by now.
+        self.tap.on_dead = lambda: None
+        self._catalog.lift_override(self._model)
 
     def take(self, now_ns: int) -> tuple[TickCounts, float]:
         """The tick that ends now, and its length in s."""
@@ -84,6 +89,7 @@ class Live:
         split = {self.record.baseline_version: 1.0, self.record.canary_version: 0.0}
         source = control_pb2.TRAFFIC_SPLIT_SOURCE_ROLLOUT
         self._catalog.override_split(self._model, (split, source))
+        self.is_cut_off = True
 
     def _arms(self) -> tuple[tuple[str, ArmTap], tuple[str, ArmTap]]:
         return (

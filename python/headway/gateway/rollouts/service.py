@@ -5,6 +5,7 @@ others post into its ticks, and stores what the controller says. A change reache
 gateways through the ledger; a dead canary is cut off in each gateway by itself, at once.
 """
 
+import asyncio
 import dataclasses
 import logging
 from collections.abc import Mapping, Sequence
@@ -39,10 +40,18 @@ POST_NS: Final = 1000 * _NS_PER_MS
 
 _LONGEST_PAUSE_NS: Final = 200 * _NS_PER_MS
 _RETRY_NS: Final = 1000 * _NS_PER_MS
+_PATIENCE_S: Final = 5.0
+"""Longest time that an operator waits until this gateway shows the change made."""
 
 
 class Rollouts:
-    """The rollouts of a gateway."""
+    """The rollouts of a gateway.
+
+    What is known here of the ledger changes in one place at a time: in a reading of it, or in the
+    turn of one rollout. Each waits for the store in between, and what it found before would else
+    be put over what another one found later. Operators change the ledger itself whenever they
+    like; a turn that was overtaken so finds it out as it stores what it decided.
+    """
 
     def __init__(
         self,
@@ -62,6 +71,7 @@ class Rollouts:
         self._gateway_id = gateway_id
         self._live: dict[str, Live] = {}
         self._seen_revision: int | None = None
+        self._one_at_a_time = asyncio.Lock()
 
     # -- what operators do
 
@@ -101,7 +111,7 @@ class Rollouts:
         )
         await self._ledger.start(record, model.shares, author)
         _log.info("rollout started", extra={"rollout": record.rollout_id, "model": model.name})
-        await self._refresh()
+        await self._show_change()
         return record
 
     async def pause(self, rollout_id: str, author: Author) -> RolloutRecord:
@@ -190,35 +200,49 @@ class Rollouts:
         if self._ledger.revision() != self._seen_revision:
             await self._refresh()
         for live in sorted(self._live.values(), key=lambda each: each.record.rollout_id):
-            now_ns = self._clock.now_ns()
-            if now_ns - live.ticked_at_ns >= live.tick_ns or live.tap.dead:
-                live.attach()
-                counts, seconds = live.take(now_ns)
-                if self._ledger.leads():
-                    await self._decide(live, counts, seconds)
-                else:
-                    await self._hand_on(live, counts, now_ns)
+            async with self._one_at_a_time:
+                # It may have ended while others had their turns, and is not tapped again then.
+                if self._live.get(live.record.rollout_id) is live:
+                    await self._drive(live)
+
+    async def _drive(self, live: Live) -> None:
+        now_ns = self._clock.now_ns()
+        if now_ns - live.ticked_at_ns < live.tick_ns and not live.tap.dead:
+            return
+        live.attach()
+        counts, seconds = live.take(now_ns)
+        if self._ledger.leads():
+            await self._decide(live, counts, seconds)
+        else:
+            await self._hand_on(live, counts, now_ns)
 
     async def _refresh(self) -> None:
         """Takes over what the ledger has."""
-        revision = self._ledger.revision()
-        records = {record.rollout_id: record for record in await self._ledger.active()}
-        self._seen_revision = revision
-        now_ns = self._clock.now_ns()
-        for rollout_id in sorted(self._live.keys() - records.keys()):
-            self._live.pop(rollout_id).detach()
-        for rollout_id, record in records.items():
-            live = self._live.get(rollout_id)
-            model = self._catalog.models.get(record.model)
-            if model is None:
-                self._seen_revision = None  # no worker of it yet: look again
-            elif live is None:
-                self._take_in(record, model, now_ns)
-            elif live.record != record:
-                live.record = record
-                if live.controller is not None:
-                    live.controller.adopt(record)
-                live.attach()
+        async with self._one_at_a_time:
+            revision = self._ledger.revision()
+            records = {record.rollout_id: record for record in await self._ledger.active()}
+            ended = sorted(self._live.keys() - records.keys())
+            if any(self._live[rollout_id].is_cut_off for rollout_id in ended):
+                # The split of its end is to be here before the one of the cut is lifted.
+                await self._ledger.catch_up()
+            self._seen_revision = revision
+            for rollout_id in ended:
+                self._live.pop(rollout_id).detach()
+            for record in records.values():
+                self._take_over_record(record)
+
+    def _take_over_record(self, record: RolloutRecord) -> None:
+        live = self._live.get(record.rollout_id)
+        model = self._catalog.models.get(record.model)
+        if model is None:
+            self._seen_revision = None  # no worker of it yet: look again
+        elif live is None:
+            self._take_in(record, model, self._clock.now_ns())
+        elif live.record != record:
+            live.record = record
+            if live.controller is not None:
+                live.controller.adopt(record)
+            live.attach()
 
     def _take_in(self, record: RolloutRecord, model: Model, now_ns: int) -> None:
         try:
@@ -293,8 +317,20 @@ class Rollouts:
     ) -> RolloutRecord:
         record = await self._ledger.change(rollout_id, action, author, edit)
         _log.info("rollout changed", extra={"rollout": rollout_id, "action": action})
-        await self._refresh()
+        await self._show_change()
         return record
+
+    async def _show_change(self) -> None:
+        """Takes over what an operator has just changed.
+
+        The change is made and confirmed, so whatever goes wrong here is no failure of it: the loop
+        takes it over, since the ledger's revision is another one.
+        """
+        try:
+            async with asyncio.timeout(_PATIENCE_S):
+                await self._refresh()
+        except (StoreUnavailable, TimeoutError) as error:
+            _log.warning("rollout's change is not in force here yet", extra={"why": str(error)})
 
     def _model(self, name: str) -> Model:
         model = self._catalog.models.get(name)
