@@ -159,17 +159,6 @@ class Rollouts:
         """The trail of a rollout, oldest first. Raises NotFound."""
         return await self._ledger.verdicts(rollout_id, after=after, limit=limit)
 
-    def check_split_is_free(self, model: str) -> None:
-        """Raises FailedPrecondition if a rollout divides the model's traffic."""
-        for record, _ in self.active():
-            if record.model == model:
-                raise FailedPrecondition(
-                    f"rollout {record.rollout_id} divides the traffic of {model}; abort or promote "
-                    "it first",
-                    field="model",
-                    metadata={"type": "ROLLOUT_ACTIVE", "rollout_id": record.rollout_id},
-                )
-
     def active(self) -> list[tuple[RolloutRecord, Controller | None]]:
         """Active rollouts as this gateway knows them, by model."""
         found = sorted(self._live.values(), key=lambda live: live.record.model)
