@@ -314,6 +314,71 @@ def test_a_cut_is_lifted_only_when_the_split_of_the_end_is_here() -> None:
     in_virtual_time(body)
 
 
+@pytest.mark.parametrize("answer", ["before change", "change"])
+def test_the_verdict_of_a_step_that_the_store_did_not_take_at_once_is_in_the_trail(
+    answer: str,
+) -> None:
+    async def body(world: World) -> None:
+        rollout_id = await world.start()
+        async with world.turning():
+            held = world.ledger.hold(answer)
+            await world.serve(held.reached.is_set)
+            world.ledger.away = True
+            held.released.set()
+            await world.serve_for(5)
+            world.ledger.away = False
+            await world.serve(lambda: world.stored(rollout_id).phase == machine.PROMOTED)
+            await world.serve_for(1)
+            moves = [each.decision for each in world.ledger.trail if each.decision != "hold"]
+            assert moves == ["advance", "advance", "promote"]
+            numbers = [each.sequence for each in world.ledger.trail]
+            assert numbers == list(range(1, len(numbers) + 1))
+
+    in_virtual_time(body)
+
+
+@pytest.mark.parametrize("answer", ["before change", "change"])
+def test_the_verdict_that_ended_a_rollout_is_in_the_trail_though_the_store_was_lost(
+    answer: str,
+) -> None:
+    async def body(world: World) -> None:
+        rollout_id = await world.start()
+        async with world.turning():
+            await world.serve_for(0.3)
+            held = world.ledger.hold(answer)
+            for _ in range(2):
+                world.kill(world.model().versions["v2"].tap)
+            await held.reached.wait()
+            world.ledger.away = True
+            held.released.set()
+            await world.serve_for(5)
+            world.ledger.away = False
+            await world.serve_for(3)
+            assert world.stored(rollout_id).phase == machine.ROLLED_BACK
+            assert world.rollouts.active() == []
+            assert [each.decision for each in world.ledger.trail][-1] == "roll_back"
+
+    in_virtual_time(body)
+
+
+def test_the_verdict_of_a_step_that_an_operator_made_void_is_not_in_the_trail() -> None:
+    async def body(world: World) -> None:
+        rollout_id = await world.start()
+        async with world.turning():
+            held = world.ledger.hold("before change")
+            await world.serve(held.reached.is_set)
+            world.ledger.away = True
+            held.released.set()
+            await world.settle()
+            world.ledger.away = False
+            await world.rollouts.pause(rollout_id, OPERATOR)
+            await world.serve_for(3)
+            assert world.stored(rollout_id).step == 0
+            assert {each.decision for each in world.ledger.trail} == {"hold"}
+
+    in_virtual_time(body)
+
+
 class TestOperatorsAreNotHeldUp:
     def test_by_a_turn_that_waits_for_a_store_that_is_away(self) -> None:
         async def body(world: World) -> None:
