@@ -104,7 +104,8 @@ async fn converse(
     };
     match shaken {
         Ok(Ok(connection)) => {
-            let caller = Caller { peer: written(address), hop: Arc::new(Hop::default()) };
+            let hop = Arc::new(Hop::new(&shared.limits));
+            let caller = Caller { peer: written(address), hop };
             hold(connection, caller, &shared, activity, &mut stop).await;
         }
         // It speaks something else.

@@ -12,21 +12,52 @@ use tokio::net::UnixStream;
 use tokio::sync::Mutex;
 
 use crate::answer::{send_all, Answer, Gone};
+use crate::limits::Limits;
 use crate::status::{Status, UNAVAILABLE};
 
 /// Names the caller to the server behind, in the metadata of a call.
 pub const PEER: HeaderName = HeaderName::from_static("headway-peer");
-/// Answers of one stream that may wait here for a reader that is behind.
-const WINDOW_BYTES: u32 = 64 << 10;
-const CONNECTION_WINDOW_BYTES: u32 = 16 << 20;
+/// The least window: an answer would pass in ever more pieces, and with none not at all.
+const LEAST_WINDOW_BYTES: u32 = 1 << 10;
+/// What a connection begins with, whatever is asked for.
+const LEAST_CONNECTION_WINDOW_BYTES: u32 = (1 << 16) - 1;
+/// HTTP/2's largest.
+const LARGEST_WINDOW_BYTES: u32 = (1 << 31) - 1;
+
+/// Answers that may wait here for readers that are behind.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Windows {
+    /// Of one stream.
+    stream: u32,
+    /// Of all. As large as they are together, so that those who are not read keep none from others.
+    connection: u32,
+}
+
+impl Windows {
+    fn of(limits: &Limits) -> Self {
+        let largest = LARGEST_WINDOW_BYTES;
+        let wanted = u32::try_from(limits.write_buffer_bytes).unwrap_or(largest);
+        let stream = wanted.clamp(LEAST_WINDOW_BYTES, largest);
+        let together = stream.saturating_mul(limits.max_concurrent_streams);
+        Self {
+            stream,
+            connection: together.clamp(LEAST_CONNECTION_WINDOW_BYTES.max(stream), largest),
+        }
+    }
+}
 
 /// A client's connection to the server behind, made with its first such call.
-#[derive(Default)]
 pub(crate) struct Hop {
+    windows: Windows,
     open: Mutex<Option<SendRequest<Bytes>>>,
 }
 
 impl Hop {
+    /// Not connected yet.
+    pub(crate) fn new(limits: &Limits) -> Self {
+        Self { windows: Windows::of(limits), open: Mutex::default() }
+    }
+
     /// Hands a call on, and its answers back, until either side ends it.
     pub(crate) async fn forward(
         &self,
@@ -74,8 +105,8 @@ impl Hop {
         }
         let socket = UnixStream::connect(path).await?;
         let (sender, connection) = Builder::new()
-            .initial_window_size(WINDOW_BYTES)
-            .initial_connection_window_size(CONNECTION_WINDOW_BYTES)
+            .initial_window_size(self.windows.stream)
+            .initial_connection_window_size(self.windows.connection)
             .enable_push(false)
             .handshake(socket)
             .await
@@ -176,4 +207,27 @@ async fn pass_back(head: Response<RecvStream>, answer: &mut Answer) -> Result<()
         .map_err(|error| Failed::Behind(error.to_string()))?;
     answer.end_as(trailers);
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::limits::tests::limits;
+
+    fn windows(write_buffer_bytes: usize, max_concurrent_streams: u32) -> (u32, u32) {
+        let windows =
+            Windows::of(&Limits { max_concurrent_streams, write_buffer_bytes, ..limits() });
+        (windows.stream, windows.connection)
+    }
+
+    #[test]
+    fn windows_follow_the_limits_within_what_http_2_has() {
+        let largest = (1 << 31) - 1;
+        assert_eq!(windows(65_536, 4096), (65_536, 256 << 20));
+        assert_eq!(windows(1024, 4096), (1024, 4 << 20));
+        assert_eq!(windows(0, 1), (1024, 65_535));
+        assert_eq!(windows(64 << 20, 4096), (64 << 20, largest));
+        assert_eq!(windows(usize::MAX, 1), (largest, largest));
+        assert_eq!(windows(65_536, 0), (65_536, 65_536));
+    }
 }

@@ -104,6 +104,8 @@ class Catalog:
         self.pools: dict[int, Pool] = {}
         # Splits set by operators and rollouts, of models that have no worker yet too.
         self._given: dict[str, GivenSplit] = {}
+        # In force here in their place, until the store's next one comes.
+        self._overrides: dict[str, GivenSplit] = {}
         self._policy.apply(scheduler)
         for name in settings.models:
             self._add_model(name)
@@ -154,9 +156,12 @@ class Catalog:
           splits: by model; None for one that was taken back.
           full: whether these are all there are.
         """
-        touched = set(splits) | (set(self._given) if full else set())
+        touched = set(splits)
         if full:
+            touched |= self._given.keys() | self._overrides.keys()
             self._given.clear()
+        for name in touched:
+            self._overrides.pop(name, None)
         for name, given in splits.items():
             if given is None:
                 self._given.pop(name, None)
@@ -166,9 +171,14 @@ class Catalog:
             self._choose_split(self.models[name])
 
     def override_split(self, model: Model, given: "GivenSplit") -> None:
-        """Puts a split in force here until the store's next one comes."""
-        self._given[model.name] = given
+        """Puts a split in force here until the store's next one comes, or it is lifted."""
+        self._overrides[model.name] = given
         self._choose_split(model)
+
+    def lift_override(self, model: Model) -> None:
+        """Puts the store's split in force again where `override_split` took its place."""
+        if self._overrides.pop(model.name, None) is not None:
+            self._choose_split(model)
 
     def configure(self, settings: GatewaySettings) -> None:
         """Takes over what the configuration says of models; queues keep their bounds."""
@@ -215,7 +225,7 @@ class Catalog:
 
     def _choose_split(self, model: Model) -> None:
         """An operator's or rollout's split, else the configuration's, else the default."""
-        given = self._given.get(model.name)
+        given = self._overrides.get(model.name) or self._given.get(model.name)
         if given is not None:
             model.split, model.split_source = given
         elif model.settings.split:

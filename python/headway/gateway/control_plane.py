@@ -25,6 +25,7 @@ from headway.store.records import (
     KeyRecord,
     Kind,
     Role,
+    RolloutRecord,
     SplitRecord,
     TenantRecord,
 )
@@ -217,11 +218,18 @@ class ControlPlane:
     # -- traffic and replicas
 
     async def set_split(self, author: Author, model: Model, split: Mapping[str, float]) -> None:
-        """Divides a model's traffic anew, on every gateway."""
+        """Divides a model's traffic anew, on every gateway.
+
+        Raises FailedPrecondition if a rollout divides it.
+        """
         shares = tuple((pool.version, share) for pool, share in model.live_split())
         before = SplitRecord(model.name, shares)
         record = SplitRecord(model.name, tuple(split.items()))
         async with self._store.change(author, wall_ns()) as change:
+            # Asked here, since one may have begun a moment ago, on another gateway too.
+            active = await change.active_rollout(model.name)
+            if active is not None:
+                raise _divided(active)
             await change.put_split(record, before)
         await self.follower.catch_up()
 
@@ -269,6 +277,15 @@ class ControlPlane:
     async def _taken_over(self, record: TenantRecord) -> TenantRecord:
         await self.follower.catch_up()
         return self._directory.tenant(record.tenant) or record
+
+
+def _divided(rollout: RolloutRecord) -> FailedPrecondition:
+    return FailedPrecondition(
+        f"rollout {rollout.rollout_id} divides the traffic of {rollout.model}; abort or promote "
+        "it first",
+        field="model",
+        metadata={"type": "ROLLOUT_ACTIVE", "rollout_id": rollout.rollout_id},
+    )
 
 
 def unknown_tenant(name: str) -> NotFound:

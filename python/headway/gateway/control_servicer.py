@@ -173,7 +173,6 @@ class ControlServicer(RolloutMethods, control_pb2_grpc.ControlServiceServicer):
     ) -> control_pb2.SetTrafficSplitResponse:
         """Divides a model's unpinned traffic anew."""
         model = self._model(request.model)
-        self.rollouts.check_split_is_free(model.name)
         await self._plane.set_split(self._author(), model, _checked_split(request, model))
         return control_pb2.SetTrafficSplitResponse(split=split_message(model))
 

@@ -146,6 +146,13 @@ class Change:
         row = await self._one(select(table).where(table.c.rollout_id == rollout_id))
         return None if row is None else codec.rollout(row)
 
+    async def active_rollout(self, model: str) -> RolloutRecord | None:
+        """The rollout of a model that has not ended."""
+        table = schema.rollouts
+        theirs = (table.c.model == model) & table.c.ended_at_ns.is_(None)
+        row = await self._one(select(table).where(theirs))
+        return None if row is None else codec.rollout(row)
+
     async def put_rollout(self, record: RolloutRecord, action: str) -> None:
         """Makes or replaces a rollout; IntegrityError if the model has another active one."""
         before = await self.rollout(record.rollout_id)

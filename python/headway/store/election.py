@@ -11,6 +11,7 @@ import fcntl
 import logging
 import os
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any, Final, Protocol
 
 from headway.clock import Clock
@@ -122,17 +123,25 @@ class _FileLock:
         self._descriptor = -1
 
     async def hold(self) -> bool:
-        if self._path is None or self._descriptor >= 0:
+        if self._path is None:
             return True  # a database in memory is one process's own
-        return await asyncio.to_thread(self._take)
+        return await asyncio.to_thread(self._take, self._path)
 
-    def _take(self) -> bool:
-        assert self._path is not None  # checked by hold
-        self._path.parent.mkdir(parents=True, exist_ok=True)
-        descriptor = os.open(self._path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    def _take(self, path: Path) -> bool:
+        if self._descriptor >= 0:
+            if _is_of(path, self._descriptor):
+                return True
+            # Removed or replaced: whoever opens it by its name gets a lock as good as this one.
+            os.close(self._descriptor)
+            self._descriptor = -1
+        path.parent.mkdir(parents=True, exist_ok=True)
+        descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
         try:
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError:
+            os.close(descriptor)
+            return False
+        if not _is_of(path, descriptor):
             os.close(descriptor)
             return False
         self._descriptor = descriptor
@@ -142,3 +151,11 @@ class _FileLock:
         if self._descriptor >= 0:
             os.close(self._descriptor)
             self._descriptor = -1
+
+
+def _is_of(path: Path, descriptor: int) -> bool:
+    """Whether an open file is the one of that name."""
+    try:
+        return os.path.samestat(os.stat(path), os.fstat(descriptor))
+    except FileNotFoundError:
+        return False

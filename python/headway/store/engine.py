@@ -1,11 +1,13 @@
 """Opens databases: URLs, drivers, and how each of the two kinds is set up."""
 
+import errno
 import itertools
 import os
 import sqlite3
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
+from urllib.parse import quote
 
 from sqlalchemy import event
 from sqlalchemy.engine import URL, make_url
@@ -13,12 +15,18 @@ from sqlalchemy.exc import ArgumentError
 from sqlalchemy.ext.asyncio import AsyncEngine, create_async_engine
 
 from headway.errors import ConfigError
+from headway.store.file_watch import UNKNOWN, FileWatch, Sides
 
 WRITE: Final = "headway_write"
 """Execution option of transactions that write."""
 
 _EXTRA = {"sqlite": "store", "postgresql": "postgres"}
 _DRIVER = {"sqlite": "aiosqlite", "postgresql": "asyncpg"}
+_OPENINGS: Final = 5
+"""Attempts to open a file that changes meanwhile, as it does when SQLite tidies it up."""
+
+SIDES: Final = "headway_sides"
+"""In the `info` of a connection: the files beside the database's that it has opened."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,6 +82,11 @@ def parse(url: str) -> Address:
             f"gateway.store.url names {backend!r}, which is not supported; use "
             "sqlite:///path/to/control.db or postgresql://user:password@host:5432/database"
         )
+    if backend == "sqlite" and (parsed.database or "").startswith("file:"):
+        raise ConfigError(
+            "gateway.store.url names a file by a URI of SQLite; give its path, as in "
+            "sqlite:///path/to/control.db"
+        )
     return Address(
         parsed.set(drivername=f"{backend}+{_DRIVER[backend]}"),
         parsed.set(drivername=backend).render_as_string(hide_password=True),
@@ -90,7 +103,11 @@ def make_private(file: Path) -> None:
     """
     try:
         file.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-        os.close(os.open(file, os.O_CREAT | os.O_RDWR, 0o600))
+        if file.exists():
+            # Not opened: closing it would drop the locks that SQLite has on it in this process.
+            _check_writable(file)
+        else:
+            os.close(os.open(file, os.O_CREAT | os.O_RDWR, 0o600))
         if file.stat().st_uid == os.getuid():
             file.chmod(0o600)  # one that an earlier version made for all to read
     except OSError as error:
@@ -98,6 +115,13 @@ def make_private(file: Path) -> None:
             f"gateway.store.url: {file} cannot be opened for writing: {error.strerror or error}; "
             "name a file in a folder that this user may write"
         ) from error
+
+
+def _check_writable(file: Path) -> None:
+    if file.is_dir():
+        raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR))
+    if not os.access(file, os.R_OK | os.W_OK):
+        raise PermissionError(errno.EACCES, os.strerror(errno.EACCES))
 
 
 class Memory:
@@ -120,10 +144,19 @@ class Memory:
         self._held.close()
 
 
-def make_engine(address: Address, *, timeout_s: float, memory: Memory | None = None) -> AsyncEngine:
-    """An engine, not connected yet.
+def make_engine(
+    address: Address,
+    *,
+    timeout_s: float,
+    memory: Memory | None = None,
+    watch: FileWatch | None = None,
+) -> AsyncEngine:
+    """An engine, not connected yet. It makes no file: see `make_private`.
 
-    `memory`: the database that an address without a file stands for.
+    Args:
+      timeout_s: longest wait for a connection, and for a lock.
+      memory: the database that an address without a file stands for.
+      watch: of the address's file. A connection to another one is never handed out.
 
     Raises:
       ConfigError: the driver's package is not installed.
@@ -131,7 +164,7 @@ def make_engine(address: Address, *, timeout_s: float, memory: Memory | None = N
     backend = address.url.get_backend_name()
     options = _postgresql(timeout_s) if address.is_postgresql else _sqlite(address, timeout_s)
     try:
-        engine = create_async_engine(memory.url if memory else address.url, **options)
+        engine = create_async_engine(memory.url if memory else _opening(address), **options)
     except ImportError as error:
         raise ConfigError(
             f"gateway.store.url needs the package {_DRIVER[backend]}; run "
@@ -140,7 +173,53 @@ def make_engine(address: Address, *, timeout_s: float, memory: Memory | None = N
     if not address.is_postgresql:
         event.listen(engine.sync_engine, "connect", _set_up_sqlite)
         event.listen(engine.sync_engine, "begin", _begin_sqlite)
+        if watch is not None and address.file is not None:
+            _watch_file(engine, watch)
     return engine
+
+
+def _opening(address: Address) -> URL:
+    """The URL with which SQLite opens a file that is there, and makes none that is not."""
+    if address.file is None:
+        return address.url
+    url = address.url.set(database=f"file:{quote(os.fsencode(address.file.absolute()))}")
+    return url.update_query_dict({"mode": "rw", "uri": "true"})
+
+
+def _watch_file(engine: AsyncEngine, watch: FileWatch) -> None:
+    """Hands out connections only to the files that the store's names mean."""
+    opened: dict[int, Sides] = {}
+
+    def connect(dialect: Any, _record: Any, args: Any, options: Any) -> Any:
+        # Nothing is read before it is known what was opened: reading opens the other two files.
+        for _ in range(_OPENINGS):
+            mark = watch.mark()
+            watch.check()
+            # One that is made beside such connections would share their state, and read others.
+            watch.check_sides(*opened.values())
+            connection = dialect.connect(*args, **options)
+            try:
+                same = watch.mark() == mark
+            except OSError:
+                same = False
+            if same:
+                return connection
+            connection.close()
+        raise OSError(errno.ESTALE, "the store's file changed while it was opened")
+
+    def checkout(_connection: Any, record: Any, _proxy: Any) -> None:
+        watch.check()
+        if None in opened.setdefault(id(record), UNKNOWN):
+            # Made by the first change of an empty database.
+            opened[id(record)] = record.info[SIDES] = watch.sides()
+        watch.check_sides(opened[id(record)])
+
+    def close(_connection: Any, record: Any) -> None:
+        opened.pop(id(record), None)
+
+    event.listen(engine.sync_engine, "do_connect", connect)
+    event.listen(engine.sync_engine, "checkout", checkout)
+    event.listen(engine.sync_engine, "close", close)
 
 
 def driver_errors(address: Address) -> tuple[type[BaseException], ...]:
@@ -189,13 +268,17 @@ def _sqlite(address: Address, timeout_s: float) -> dict[str, Any]:
 
 
 def _set_up_sqlite(connection: Any, _record: Any) -> None:
-    # Transactions begin where `_begin_sqlite` says so, not where the driver guesses.
-    connection.isolation_level = None
-    cursor = connection.cursor()
-    cursor.execute("PRAGMA journal_mode = WAL")
-    cursor.execute("PRAGMA synchronous = NORMAL")
-    cursor.execute("PRAGMA foreign_keys = ON")
-    cursor.close()
+    try:
+        # Transactions begin where `_begin_sqlite` says so, not where the driver guesses.
+        connection.isolation_level = None
+        cursor = connection.cursor()
+        cursor.execute("PRAGMA journal_mode = WAL")
+        cursor.execute("PRAGMA synchronous = NORMAL")
+        cursor.execute("PRAGMA foreign_keys = ON")
+        cursor.close()
+    except BaseException:
+        connection.close()  # the pool knows nothing of it yet, and its thread would stay
+        raise
 
 
 def _begin_sqlite(connection: Any) -> None:

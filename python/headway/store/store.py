@@ -15,8 +15,16 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 from headway.errors import StartupError, StoreUnavailable
 from headway.store import codec, schema
 from headway.store.change import Change
-from headway.store.engine import WRITE, Address, Memory, driver_errors, make_engine, make_private
-from headway.store.file_watch import FileWatch
+from headway.store.engine import (
+    SIDES,
+    WRITE,
+    Address,
+    Memory,
+    driver_errors,
+    make_engine,
+    make_private,
+)
+from headway.store.file_watch import UNKNOWN, FileWatch
 from headway.store.migrate import upgrade
 from headway.store.records import (
     AuditEntry,
@@ -49,8 +57,12 @@ class Store(RolloutTables):
         self.address = address
         self._timeout_s = timeout_s
         self._memory = Memory() if address.is_in_memory else None
-        self._engine = make_engine(address, timeout_s=timeout_s, memory=self._memory)
         self._watch = FileWatch(address.file)
+        self._engine = make_engine(
+            address, timeout_s=timeout_s, memory=self._memory, watch=self._watch
+        )
+        self._num_open = 0
+        self._reopening = asyncio.Lock()
         kinds = (DBAPIError, PoolTimeoutError, OSError, TimeoutError)
         self._away: tuple[type[BaseException], ...] = (*kinds, *driver_errors(address))
 
@@ -64,7 +76,14 @@ class Store(RolloutTables):
         file = self.address.file
         if file is not None:
             make_private(file)
-            if self._watch.begin():
+            try:
+                is_another = self._watch.begin()
+            except OSError as error:
+                raise StoreUnavailable(
+                    f"the control store's file {file} was removed as it was opened",
+                    retry_after_ns=RETRY_NS,
+                ) from error
+            if is_another:
                 await self._engine.dispose()  # its connections hold the file that was there before
         try:
             async with self._transaction(write=True) as connection:
@@ -201,20 +220,48 @@ class Store(RolloutTables):
     async def _transaction(self, *, write: bool = False) -> AsyncIterator[AsyncConnection]:
         self._check_file()
         try:
-            async with asyncio.timeout(self._timeout_s), self._engine.connect() as plain:
-                connection = await plain.execution_options(**self._options(write))
-                async with connection.begin():
-                    yield connection
-                    self._check_file()  # else it would be confirmed, and lost at the next start
+            async with asyncio.timeout(self._timeout_s):
+                await self._let_go_of_stale_files()
+                async with self._opened() as plain:
+                    connection = await plain.execution_options(**self._options(write))
+                    async with connection.begin():
+                        yield connection
+                        # Else it would be confirmed, and lost at the next start.
+                        self._check_file()
+                        self._watch.check_sides(connection.info.get(SIDES, UNKNOWN))
         except (IntegrityError, ProgrammingError, DataError):
             raise  # the store answers, and what it was asked is wrong
         except self._away as error:
+            self._check_file()  # which tells more
             _log.debug("store operation failed", exc_info=error)
             raise StoreUnavailable(
                 f"the control store does not answer ({_brief(error)}); inference goes on, the "
                 "change was not confirmed: retry, or look at the store's server",
                 retry_after_ns=RETRY_NS,
             ) from error
+
+    @contextlib.asynccontextmanager
+    async def _opened(self) -> AsyncIterator[AsyncConnection]:
+        self._num_open += 1
+        try:
+            async with self._engine.connect() as connection:
+                yield connection
+        finally:
+            self._num_open -= 1
+
+    async def _let_go_of_stale_files(self) -> None:
+        """Closes all connections if one is stale, so that the next one begins with what is there.
+
+        Raises:
+          OSError: some are in use; soon they are not.
+        """
+        async with self._reopening:
+            if self._watch.is_stale:
+                if self._num_open:
+                    self._watch.check_sides()
+                await self._engine.dispose()
+                self._watch.is_stale = False
+                _log.warning("control store opened anew: files beside it were removed or replaced")
 
     def _check_file(self) -> None:
         problem = self._watch.problem()

@@ -28,9 +28,11 @@ from headway.v1 import control_pb2
 @contextlib.asynccontextmanager
 async def two_gateways(store_url: str) -> AsyncIterator[tuple[RunningGateway, RunningGateway]]:
     clock = HaltingClock()
+    # A busy machine is no store that is away: with the clock halted, nobody would try it again.
+    store = {"url": store_url, "timeout_seconds": 60}
     async with (
-        closed_gateway(store_url, clock=clock, gateway_id="one") as one,
-        closed_gateway(store_url, clock=clock, gateway_id="other") as other,
+        closed_gateway(clock=clock, gateway_id="one", store=store) as one,
+        closed_gateway(clock=clock, gateway_id="other", store=store) as other,
         running_worker(one, other, worker_id="w1", fleet_token=FLEET_TOKEN, wait=False),
         running_worker(
             one, other, worker_id="w2", version="v2", fleet_token=FLEET_TOKEN, wait=False
@@ -100,6 +102,23 @@ async def test_splits_and_drains_are_the_same_everywhere(store_url: str) -> None
         await until_condition(here, "w2", control_pb2.REPLICA_CONDITION_DRAINING)
         await here.undrain("w2")
         await until_condition(there, "w2", control_pb2.REPLICA_CONDITION_READY)
+
+
+async def test_a_split_is_refused_where_another_gateways_rollout_is_not_known_yet(
+    store_url: str,
+) -> None:
+    """It was asked of the copy in memory: the split of a rollout just begun was overwritten."""
+    async with (
+        two_gateways(store_url) as (one, other),
+        operator(one) as here,
+        operator(other) as there,
+    ):
+        rollout = await here.start_rollout("sim", "v2")
+        with pytest.raises(errors.FailedPrecondition, match="divides the traffic of sim"):
+            await there.set_split("sim", {"v1": 0.5, "v2": 0.5})
+        await here.abort_rollout(rollout.rollout_id)
+        await there.set_split("sim", {"v1": 0.5, "v2": 0.5})
+        await until_split(here, {"v1": 0.5, "v2": 0.5})
 
 
 async def test_a_restarted_gateway_and_a_returning_worker_know_what_operators_did(

@@ -103,6 +103,36 @@ async def test_a_leader_whose_server_hangs_steps_down_before_another_may_lead(
             own_postgresql.thaw()
 
 
+@pytest.mark.parametrize("comes_back", [False, True])
+async def test_a_leader_whose_lock_file_is_gone_does_not_lead_beside_another(
+    comes_back: bool, tmp_path: Path
+) -> None:
+    """Whoever opens the file by its name gets a lock of its own: both led, for good."""
+    url, file = f"sqlite:///{tmp_path / 'control.db'}", tmp_path / "control.db.leader"
+    first, second = (leader_lock(parse(url)) for _ in range(2))
+    assert await first.hold()
+    file.rename(tmp_path / "aside")
+    assert await second.hold()
+    assert not await first.hold()
+    if comes_back:
+        (tmp_path / "aside").rename(file)
+    assert [await second.hold(), await first.hold()].count(True) == 1
+    await first.release()
+    await second.release()
+
+
+async def test_a_leader_whose_lock_file_is_gone_makes_another_one(tmp_path: Path) -> None:
+    url = f"sqlite:///{tmp_path / 'control.db'}"
+    first, second = (leader_lock(parse(url)) for _ in range(2))
+    assert await first.hold()
+    (tmp_path / "control.db.leader").unlink()
+    assert await first.hold()
+    assert not await second.hold()
+    await first.release()
+    assert await second.hold()
+    await second.release()
+
+
 class Granted:
     """A lock that says what it is told to."""
 

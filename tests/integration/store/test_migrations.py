@@ -10,7 +10,7 @@ from sqlalchemy import Connection, text
 
 from headway.errors import StartupError
 from headway.store import migrate
-from headway.store.engine import WRITE, make_engine, parse
+from headway.store.engine import WRITE, make_engine, make_private, parse
 from headway.store.schema import metadata
 from headway.store.store import Store
 
@@ -49,7 +49,10 @@ LITERALS = {
 
 
 async def run(url: str, function: Any) -> Any:
-    engine = make_engine(parse(url), timeout_s=10)
+    address = parse(url)
+    if address.file is not None:
+        make_private(address.file)
+    engine = make_engine(address, timeout_s=10)
     try:
         async with engine.connect() as plain:
             connection = await plain.execution_options(**{WRITE: True})

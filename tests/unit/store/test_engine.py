@@ -26,3 +26,8 @@ def test_urls(url: str, is_postgresql: bool, file: Path | None, shown: str) -> N
 def test_what_is_no_store_is_refused_without_showing_it(url: str) -> None:
     with pytest.raises(ConfigError, match="use sqlite:///path"):
         parse(url)
+
+
+def test_a_uri_of_sqlite_is_refused() -> None:
+    with pytest.raises(ConfigError, match="give its path"):
+        parse("sqlite:///file:control.db?mode=rwc&uri=true")

@@ -19,7 +19,8 @@ Edit = Callable[[RolloutRecord], RolloutRecord]
 class Ledger:
     """Rollouts, verdicts and states of all gateways of a store.
 
-    Every method but `leads` and `revision` may raise StoreUnavailable; then nothing was changed.
+    `catch_up` puts the store's splits in force here. Every method but `leads` and `revision` may
+    raise StoreUnavailable; then nothing was changed.
     """
 
     def __init__(
@@ -40,7 +41,7 @@ class Ledger:
         """
         self._store = store
         self._backlog = backlog
-        self._catch_up = catch_up
+        self.catch_up = catch_up
         self.leads = leads
         self.revision = revision
 
@@ -82,7 +83,7 @@ class Ledger:
                 f"another rollout of {record.model} was active a moment ago; start again",
                 field="model",
             ) from error
-        await self._catch_up()
+        await self.catch_up()
 
     async def change(
         self, rollout_id: str, action: str, author: Author, edit: Edit
@@ -101,7 +102,7 @@ class Ledger:
             if machine.shares(wanted) != machine.shares(found):
                 split = SplitRecord(wanted.model, machine.shares(wanted), "rollout")
                 await change.put_split(split)
-        await self._catch_up()
+        await self.catch_up()
         return wanted
 
     async def state(self, rollout_id: str) -> Mapping[str, Any] | None:

@@ -1,5 +1,6 @@
 """One active rollout in one gateway: what is tapped, what is copied, what waits to be handed on."""
 
+from collections import deque
 from typing import Final
 
 from headway.gateway.catalog import Catalog, Model, Pool
@@ -9,10 +10,11 @@ from headway.rollout.counts import TickCounts
 from headway.rollout.machine import SHADOW_STEP
 from headway.rollout.policy import parse_policy
 from headway.rollout.tap import ArmTap, OutcomeTap
-from headway.store.records import RolloutRecord
+from headway.store.records import RolloutRecord, VerdictRecord
 from headway.v1 import control_pb2
 
 _NS_PER_S: Final = 1_000_000_000
+_MAX_PENDING: Final = 1000
 
 
 class Live:
@@ -22,6 +24,9 @@ class Live:
       record: as last seen in the ledger.
       controller: where this gateway leads; None elsewhere.
       unposted: outcomes that wait to be handed to the leader; None if there are none.
+      pending: verdicts that are in the trail once the change that they led to is known to be
+        stored; the newest 1,000.
+      is_cut_off: whether this gateway gave the baseline all traffic by itself.
     """
 
     def __init__(
@@ -33,6 +38,8 @@ class Live:
         self.unposted: TickCounts | None = None
         self.posted_at_ns = now_ns
         self.ticked_at_ns = now_ns
+        self.pending: deque[VerdictRecord] = deque(maxlen=_MAX_PENDING)
+        self.is_cut_off = False
         self._model = model
         self._catalog = catalog
         self.tap = OutcomeTap(
@@ -61,13 +68,23 @@ class Live:
         if baseline is not None:
             baseline.mirror = self._mirror if in_shadow else None
 
+    def adopt(self, record: RolloutRecord) -> None:
+        """Takes over what the ledger has; what was decided for anything else is void."""
+        self.record = record
+        if self.controller is not None and self.controller.record != record:
+            self.controller.adopt(record)
+            self.pending.clear()
+
     def detach(self) -> None:
-        """Takes the taps off."""
+        """Takes the taps off, and a cut back: the ledger's split says how it ended."""
         for version, arm in self._arms():
             pool = self._model.versions.get(version)
             if pool is not None and pool.tap is arm:
                 pool.tap = None
                 pool.mirror = None
+        # Requests that it tapped may still end, and cut off what is another's traffic by now.
+        self.tap.on_dead = lambda: None
+        self._catalog.lift_override(self._model)
 
     def take(self, now_ns: int) -> tuple[TickCounts, float]:
         """The tick that ends now, and its length in s."""
@@ -84,6 +101,7 @@ class Live:
         split = {self.record.baseline_version: 1.0, self.record.canary_version: 0.0}
         source = control_pb2.TRAFFIC_SPLIT_SOURCE_ROLLOUT
         self._catalog.override_split(self._model, (split, source))
+        self.is_cut_off = True
 
     def _arms(self) -> tuple[tuple[str, ArmTap], tuple[str, ArmTap]]:
         return (

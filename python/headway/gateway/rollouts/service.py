@@ -5,6 +5,8 @@ others post into its ticks, and stores what the controller says. A change reache
 gateways through the ledger; a dead canary is cut off in each gateway by itself, at once.
 """
 
+import asyncio
+import contextlib
 import dataclasses
 import logging
 from collections.abc import Mapping, Sequence
@@ -13,14 +15,9 @@ from typing import Any, Final
 from pydantic import ValidationError
 
 from headway.clock import Clock, wall_ns
-from headway.errors import (
-    FailedPrecondition,
-    InvalidRequest,
-    NoCapacity,
-    NotFound,
-    StoreUnavailable,
-)
+from headway.errors import NotFound, StoreUnavailable
 from headway.gateway.catalog import Catalog, Model
+from headway.gateway.rollouts.checks import baseline_of, check_versions, checked_policy
 from headway.gateway.rollouts.ledger import Edit, Ledger
 from headway.gateway.rollouts.live import Live
 from headway.gateway.rollouts.shadow import Submit
@@ -28,7 +25,6 @@ from headway.rng import fresh_root
 from headway.rollout import machine
 from headway.rollout.controller import Controller, first_share
 from headway.rollout.counts import TickCounts
-from headway.rollout.policy import PRESETS, make_policy
 from headway.store.records import Author, RolloutRecord, VerdictRecord
 
 _log = logging.getLogger(__name__)
@@ -39,10 +35,18 @@ POST_NS: Final = 1000 * _NS_PER_MS
 
 _LONGEST_PAUSE_NS: Final = 200 * _NS_PER_MS
 _RETRY_NS: Final = 1000 * _NS_PER_MS
+_PATIENCE_S: Final = 5.0
+"""Longest time that an operator waits until this gateway shows the change made."""
 
 
 class Rollouts:
-    """The rollouts of a gateway."""
+    """The rollouts of a gateway.
+
+    What is known here of the ledger changes in one place at a time: in a reading of it, or in the
+    turn of one rollout. Each waits for the store in between, and what it found before would else
+    be put over what another one found later. Operators change the ledger itself whenever they
+    like; a turn that was overtaken so finds it out as it stores what it decided.
+    """
 
     def __init__(
         self,
@@ -62,6 +66,7 @@ class Rollouts:
         self._gateway_id = gateway_id
         self._live: dict[str, Live] = {}
         self._seen_revision: int | None = None
+        self._one_at_a_time = asyncio.Lock()
 
     # -- what operators do
 
@@ -84,8 +89,8 @@ class Rollouts:
         policy = checked_policy(preset, settings)
         model = self._model(model_name)
         await self._ledger.check_none_active(model.name)
-        baseline = _baseline(model)
-        _check_versions(model, baseline, canary)
+        baseline = baseline_of(model)
+        check_versions(model, baseline, canary)
         step, share = first_share(policy)
         record = RolloutRecord(
             rollout_id=new_rollout_id(model.name),
@@ -101,7 +106,7 @@ class Rollouts:
         )
         await self._ledger.start(record, model.shares, author)
         _log.info("rollout started", extra={"rollout": record.rollout_id, "model": model.name})
-        await self._refresh()
+        await self._show_change()
         return record
 
     async def pause(self, rollout_id: str, author: Author) -> RolloutRecord:
@@ -149,17 +154,6 @@ class Rollouts:
         """The trail of a rollout, oldest first. Raises NotFound."""
         return await self._ledger.verdicts(rollout_id, after=after, limit=limit)
 
-    def check_split_is_free(self, model: str) -> None:
-        """Raises FailedPrecondition if a rollout divides the model's traffic."""
-        for record, _ in self.active():
-            if record.model == model:
-                raise FailedPrecondition(
-                    f"rollout {record.rollout_id} divides the traffic of {model}; abort or promote "
-                    "it first",
-                    field="model",
-                    metadata={"type": "ROLLOUT_ACTIVE", "rollout_id": record.rollout_id},
-                )
-
     def active(self) -> list[tuple[RolloutRecord, Controller | None]]:
         """Active rollouts as this gateway knows them, by model."""
         found = sorted(self._live.values(), key=lambda live: live.record.model)
@@ -190,35 +184,53 @@ class Rollouts:
         if self._ledger.revision() != self._seen_revision:
             await self._refresh()
         for live in sorted(self._live.values(), key=lambda each: each.record.rollout_id):
-            now_ns = self._clock.now_ns()
-            if now_ns - live.ticked_at_ns >= live.tick_ns or live.tap.dead:
-                live.attach()
-                counts, seconds = live.take(now_ns)
-                if self._ledger.leads():
-                    await self._decide(live, counts, seconds)
-                else:
-                    await self._hand_on(live, counts, now_ns)
+            async with self._one_at_a_time:
+                # It may have ended while others had their turns, and is not tapped again then.
+                if self._live.get(live.record.rollout_id) is live:
+                    await self._drive(live)
+
+    async def _drive(self, live: Live) -> None:
+        now_ns = self._clock.now_ns()
+        if now_ns - live.ticked_at_ns < live.tick_ns and not live.tap.dead:
+            return
+        live.attach()
+        counts, seconds = live.take(now_ns)
+        if self._ledger.leads():
+            await self._decide(live, counts, seconds)
+        else:
+            await self._hand_on(live, counts, now_ns)
 
     async def _refresh(self) -> None:
         """Takes over what the ledger has."""
-        revision = self._ledger.revision()
-        records = {record.rollout_id: record for record in await self._ledger.active()}
-        self._seen_revision = revision
-        now_ns = self._clock.now_ns()
-        for rollout_id in sorted(self._live.keys() - records.keys()):
-            self._live.pop(rollout_id).detach()
-        for rollout_id, record in records.items():
-            live = self._live.get(rollout_id)
-            model = self._catalog.models.get(record.model)
-            if model is None:
-                self._seen_revision = None  # no worker of it yet: look again
-            elif live is None:
-                self._take_in(record, model, now_ns)
-            elif live.record != record:
-                live.record = record
-                if live.controller is not None:
-                    live.controller.adopt(record)
-                live.attach()
+        async with self._one_at_a_time:
+            revision = self._ledger.revision()
+            records = {record.rollout_id: record for record in await self._ledger.active()}
+            ended = sorted(self._live.keys() - records.keys())
+            if any(self._live[rollout_id].is_cut_off for rollout_id in ended):
+                # The split of its end is to be here before the one of the cut is lifted.
+                await self._ledger.catch_up()
+            for live in [self._live[rollout_id] for rollout_id in ended]:
+                if live.pending:
+                    # It may have ended as it was decided here, and the store's answer was lost.
+                    with contextlib.suppress(NotFound):
+                        live.adopt(await self._ledger.rollout(live.record.rollout_id))
+                        await self._note_pending(live)
+            self._seen_revision = revision
+            for rollout_id in ended:
+                self._live.pop(rollout_id).detach()
+            for record in records.values():
+                self._take_over_record(record)
+
+    def _take_over_record(self, record: RolloutRecord) -> None:
+        live = self._live.get(record.rollout_id)
+        model = self._catalog.models.get(record.model)
+        if model is None:
+            self._seen_revision = None  # no worker of it yet: look again
+        elif live is None:
+            self._take_in(record, model, self._clock.now_ns())
+        elif live.record != record:
+            live.adopt(record)
+            live.attach()
 
     def _take_in(self, record: RolloutRecord, model: Model, now_ns: int) -> None:
         try:
@@ -231,6 +243,7 @@ class Rollouts:
 
     async def _hand_on(self, live: Live, counts: TickCounts, now_ns: int) -> None:
         live.controller = None
+        live.pending.clear()  # whoever leads now decides anew
         if live.unposted is None:
             live.unposted = counts
         else:
@@ -247,11 +260,11 @@ class Rollouts:
         for posted in await self._ledger.collect(rollout_id):
             counts.merge(posted)
         controller = live.controller or await self._take_over(live)
-        verdicts = controller.on_tick(counts, seconds, wall_ns())
+        live.pending += controller.on_tick(counts, seconds, wall_ns())
         if controller.record.phase == machine.ROLLED_BACK:
             live.cut_off()
-        if verdicts or controller.record != live.record:
-            await self._commit(live, controller, verdicts)
+        if live.pending or controller.record != live.record:
+            await self._commit(live, controller)
 
     async def _take_over(self, live: Live) -> Controller:
         """Continues where the last controller left the ledger."""
@@ -264,9 +277,7 @@ class Rollouts:
             _log.info("rollout taken over", extra={"rollout": rollout_id})
         return controller
 
-    async def _commit(
-        self, live: Live, controller: Controller, verdicts: Sequence[VerdictRecord]
-    ) -> None:
+    async def _commit(self, live: Live, controller: Controller) -> None:
         base, wanted = live.record, controller.record
         if wanted != base:
             stored = await self._ledger.change(
@@ -275,26 +286,39 @@ class Rollouts:
                 self._controller_author,
                 lambda found: _unless_overtaken(base, wanted, found),
             )
-            if stored != wanted:
-                # An operator was first; what was decided meanwhile is void.
-                controller.adopt(stored)
-                verdicts = ()
-            live.record = stored
+            live.adopt(stored)  # an operator's, if one was first
             where = {"phase": stored.phase, "step": stored.step, "why": stored.reason}
             _log.info("rollout moved", extra={"rollout": base.rollout_id, **where})
-        await self._ledger.note(verdicts)
+        await self._note_pending(live)
         await self._ledger.keep(base.rollout_id, controller.to_plain())
         if not machine.is_active(live.record):
             live.detach()
             self._live.pop(base.rollout_id, None)
+
+    async def _note_pending(self, live: Live) -> None:
+        verdicts = list(live.pending)
+        live.pending.clear()
+        await self._ledger.note(verdicts)
 
     async def _operate(
         self, rollout_id: str, action: str, author: Author, edit: Edit
     ) -> RolloutRecord:
         record = await self._ledger.change(rollout_id, action, author, edit)
         _log.info("rollout changed", extra={"rollout": rollout_id, "action": action})
-        await self._refresh()
+        await self._show_change()
         return record
+
+    async def _show_change(self) -> None:
+        """Takes over what an operator has just changed.
+
+        The change is made and confirmed, so whatever goes wrong here is no failure of it: the loop
+        takes it over, since the ledger's revision is another one.
+        """
+        try:
+            async with asyncio.timeout(_PATIENCE_S):
+                await self._refresh()
+        except (StoreUnavailable, TimeoutError) as error:
+            _log.warning("rollout's change is not in force here yet", extra={"why": str(error)})
 
     def _model(self, name: str) -> Model:
         model = self._catalog.models.get(name)
@@ -335,65 +359,3 @@ def _unless_overtaken(
     if wanted.phase == machine.ROLLED_BACK:
         return dataclasses.replace(wanted, step=found.step)
     return wanted if (found.phase, found.step) == (base.phase, base.step) else found
-
-
-def checked_policy(preset: str, settings: Mapping[str, Any]) -> Any:
-    """A policy from a request.
-
-    Raises:
-      InvalidRequest: naming the setting, its value, and what is allowed.
-    """
-    if preset and preset not in PRESETS:
-        raise InvalidRequest(
-            f"policy.preset is {preset[:40]!r}; use one of: {', '.join(PRESETS)}",
-            field="policy.preset",
-        )
-    try:
-        return make_policy(preset, settings)
-    except ValidationError as error:
-        first = error.errors()[0]
-        kinds = ("sequential", "classic")
-        path = ".".join(str(part) for part in first["loc"] if part not in kinds)
-        field = f"policy.settings.{path}" if path else "policy.settings"
-        raise InvalidRequest(
-            f"{field}: {first['msg']} (given: {str(first.get('input'))[:80]}); docs/rollout.md "
-            "lists every setting",
-            field=field,
-        ) from error
-
-
-def _baseline(model: Model) -> str:
-    """The version that has all of a model's traffic."""
-    having = [(pool.version, share) for pool, share in model.live_split() if share > 0]
-    if len(having) == 1:
-        return having[0][0]
-    listed = ", ".join(f"{version} {share:.0%}" for version, share in having) or "nothing"
-    raise FailedPrecondition(
-        f"the traffic of {model.name} goes to: {listed}; a rollout begins where one version has "
-        "all of it: set the split first (`headway split set`)",
-        field="model",
-        metadata={"type": "TRAFFIC_DIVIDED"},
-    )
-
-
-def _check_versions(model: Model, baseline: str, canary: str) -> None:
-    if canary == baseline:
-        raise InvalidRequest(
-            f"canary_version is {canary}, which has all traffic of {model.name} already; name "
-            "another version",
-            field="canary_version",
-        )
-    pool = model.versions.get(canary)
-    if pool is None:
-        raise NotFound(
-            f"model {model.name} has no version {canary[:64]!r}; there are: "
-            f"{', '.join(sorted(model.versions)) or 'none'}; start a worker that hosts it first",
-            field="canary_version",
-            metadata={"name": f"{model.name}/{canary[:64]}", "kind": "version"},
-        )
-    if pool.num_ready == 0:
-        raise NoCapacity(
-            f"version {canary} of {model.name} has no replica that takes work; start one, or wait "
-            "until it is ready",
-            field="canary_version",
-        )
