@@ -5,10 +5,10 @@
 
 use super::forecast::Coming;
 
-/// A normal score is about the logarithm of the odds over this.
-const LOGISTIC: f64 = 1.7;
 /// Mean square over square of the mean of the sizes of overtaking work: that of exponential ones.
 const SCATTER: f64 = 2.0;
+/// Where it is larger, the other factor is below the least number there is.
+const MAX_EXPONENT: f64 = 700.0;
 
 /// When an arrival can start.
 #[derive(Clone, Copy, Debug)]
@@ -24,17 +24,22 @@ pub struct Start {
 }
 
 impl Start {
-    /// By how much what comes is too much for a start in time, in standard deviations; `overtaking`
-    /// is asked for what will overtake within a time. None if it is too late already.
+    /// The chance of a start in time; `overtaking` is asked for what will overtake within a time.
+    ///
+    /// It starts when the work before it has run down for the first time: by the last chance, as
+    /// Brownian motion with the same mean and variance would (the inverse Gaussian distribution:
+    /// Folks and Chhikara, J. R. Stat. Soc. B 40(3), 1978). Work that comes in few large pieces is
+    /// no such motion; that none comes before its turn is a chance of its own.
     #[must_use]
-    pub fn excess(&self, overtaking: impl Fn(f64) -> Coming) -> Option<f64> {
+    pub fn chance(&self, overtaking: impl Fn(f64) -> Coming) -> f64 {
         if self.first_ns > self.last_ns {
-            return None;
+            return 0.0;
         }
-        let until_last = overtaking(self.last_ns);
-        let done_ns = self.first_ns + until_last.work_ns / self.speed;
-        let at_last = (done_ns - self.last_ns) / self.spread_ns(&until_last);
-        Some(at_last.min(score_of_any(&overtaking(self.first_ns))))
+        let coming = overtaking(self.last_ns);
+        let spread_ns = self.spread_ns(&coming);
+        let spare = (self.last_ns - coming.work_ns / self.speed) / spread_ns;
+        let ahead = self.first_ns / spread_ns;
+        run_down(ahead, spare).max(chance_of_none(&overtaking(self.first_ns)))
     }
 
     /// Standard deviation of the time for what will overtake.
@@ -44,18 +49,30 @@ impl Start {
     }
 }
 
-/// The chance that anything comes at all, as a normal score.
-fn score_of_any(coming: &Coming) -> f64 {
+/// The chance that nothing comes.
+fn chance_of_none(coming: &Coming) -> f64 {
     if coming.variance <= 0.0 {
-        return f64::NEG_INFINITY;
+        return 1.0;
     }
-    let count = SCATTER * coming.work_ns * coming.work_ns / coming.variance;
-    count.exp_m1().ln() / LOGISTIC
+    (-SCATTER * coming.work_ns * coming.work_ns / coming.variance).exp()
+}
+
+/// The chance that Brownian motion of unit variance and this drift falls by `ahead` within unit time.
+fn run_down(ahead: f64, drift: f64) -> f64 {
+    let at_end = normal(drift - ahead);
+    let sooner = (2.0 * drift * ahead).min(MAX_EXPONENT).exp() * normal(-drift - ahead);
+    (at_end + sooner).clamp(0.0, 1.0)
+}
+
+/// Normal distribution function, accurate far into the tails.
+fn normal(score: f64) -> f64 {
+    0.5 * libm::erfc(-score * std::f64::consts::FRAC_1_SQRT_2)
 }
 
 #[cfg(test)]
 mod tests {
-    use super::{Coming, Start};
+    use super::{normal, run_down, Coming, Start};
+    use proptest::prelude::*;
 
     fn start(first_ns: f64, last_ns: f64) -> Start {
         Start { first_ns, last_ns, speed: 1.0, grain_ns: 1.0 }
@@ -66,37 +83,60 @@ mod tests {
         Coming { work_ns: 0.5 * window_ns, variance: 25.0 * window_ns }
     }
 
-    #[test]
-    fn is_too_late_if_what_is_ahead_takes_longer_than_there_is() {
-        assert_eq!(start(101.0, 100.0).excess(half), None);
-        assert!(start(100.0, 100.0).excess(half).is_some());
+    fn near(found: f64, wanted: f64) {
+        assert!((found - wanted).abs() < 1e-5, "{found} is not {wanted}");
     }
 
     #[test]
-    fn is_what_there_is_to_do_less_the_time_in_standard_deviations() {
-        // 300 + 500 of 1000; variance 25,000 + 1.
-        let excess = start(300.0, 1000.0).excess(half).unwrap_or(f64::NAN);
-        assert!((excess + 200.0 / 25_001f64.sqrt()).abs() < 1e-9, "{excess}");
+    fn is_none_if_what_is_ahead_takes_longer_than_there_is() {
+        near(start(101.0, 100.0).chance(half), 0.0);
+        assert!(start(100.0, 100.0).chance(half) > 0.0);
+    }
+
+    /// The distribution function of SciPy's `invgauss`, for work ahead, drift and spread.
+    #[test]
+    fn is_that_of_the_inverse_gaussian_distribution() {
+        for (ahead, drift, spread, wanted) in [
+            (300.0, 500.0, 200.0, 0.898_607_7),
+            (300.0, 500.0, 500.0, 0.837_361_8),
+            (100.0, 50.0, 100.0, 0.490_138_3),
+            (10.0, 400.0, 300.0, 0.997_046_4),
+            (300.0, 100.0, 100.0, 0.035_527_2),
+        ] {
+            near(run_down(ahead / spread, drift / spread), wanted);
+        }
+        // 300 ahead, and 500 of 1000 to come with a variance of 25,000 + 1.
+        near(start(300.0, 1000.0).chance(half), run_down(300.0 / 158.117, 500.0 / 158.117));
+        // No drift: twice the chance to be there at the end, by reflection.
+        near(run_down(1.0, 0.0), 2.0 * 0.158_655_3);
     }
 
     #[test]
     fn whoever_is_next_is_sure_of_it_if_nothing_comes() {
-        assert_eq!(start(0.0, 1.0).excess(half), Some(f64::NEG_INFINITY));
         let nothing = |_| Coming::default();
-        assert_eq!(start(99.0, 100.0).excess(nothing), Some(f64::NEG_INFINITY));
-        // 2 * 50^2 / 2500 = 2 expected: ln(e^2 - 1) / 1.7 = 1.09 is less hopeful than 50 in 2,501.
-        let excess = start(100.0, 100.0).excess(half).unwrap_or(f64::NAN);
-        assert!((excess - 50.0 / 2501f64.sqrt()).abs() < 1e-9, "{excess}");
-        // 2 * 5^2 / 250 = 0.2 expected: ln(e^0.2 - 1) / 1.7.
-        let excess = start(10.0, 10.0).excess(half).unwrap_or(f64::NAN);
-        assert!((excess + 0.887).abs() < 1e-3, "{excess}");
+        near(start(99.0, 100.0).chance(nothing), 1.0);
+        near(start(0.0, 1.0).chance(half), 1.0);
+        // 2 * 5^2 / 250 = 0.2 expected until its turn, and no time to run them down.
+        near(start(10.0, 10.0).chance(half), (-0.2f64).exp());
     }
 
     #[test]
     fn several_replicas_do_it_sooner() {
         let three = Start { speed: 3.0, ..start(300.0, 1000.0) };
-        let excess = three.excess(half).unwrap_or(f64::NAN);
         let spread = (25_000.0 / 9.0 + 1f64).sqrt();
-        assert!((excess - (300.0 + 500.0 / 3.0 - 1000.0) / spread).abs() < 1e-9, "{excess}");
+        near(three.chance(half), run_down(300.0 / spread, (1000.0 - 500.0 / 3.0) / spread));
+    }
+
+    proptest! {
+        #[test]
+        fn is_a_chance_that_falls_with_what_is_ahead(
+            ahead in 0.0..50.0_f64, drift in -50.0..50.0_f64, more in 0.0..5.0_f64,
+        ) {
+            let chance = run_down(ahead, drift);
+            prop_assert!((0.0..=1.0).contains(&chance), "{chance}");
+            prop_assert!(run_down(ahead + more, drift) <= chance + 1e-6);
+            prop_assert!(run_down(ahead, drift + more) >= chance - 1e-6);
+            prop_assert!((normal(drift) + normal(-drift) - 1.0).abs() < 1e-12);
+        }
     }
 }

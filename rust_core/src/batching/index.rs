@@ -45,6 +45,20 @@ pub struct Load {
 }
 
 impl Load {
+    /// Both.
+    #[must_use]
+    pub fn and(mut self, other: Self) -> Self {
+        self.add(other);
+        self
+    }
+
+    /// Without a part of it.
+    #[must_use]
+    pub fn less(mut self, part: Self) -> Self {
+        self.sub(part);
+        self
+    }
+
     fn add(&mut self, other: Self) {
         self.requests += other.requests;
         self.units += other.units;

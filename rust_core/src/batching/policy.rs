@@ -59,11 +59,8 @@ pub struct ValuePolicy {
     shedder: Shedder,
     earnings: Earnings,
     fleet: ShadowFleet,
-    /// Share of the arrivals that the shadow fleet gets, and what it is owed of them.
-    shadow_share: f64,
+    /// What the shadow fleet is owed of the arrivals.
     shadow_credit: f64,
-    /// Replicas of usual speed that the fleet amounts to.
-    replicas: usize,
     observations: u64,
     observed_at_ns: i64,
     candidates: Vec<Candidate>,
@@ -95,10 +92,10 @@ impl ValuePolicy {
                 limits: Limits { requests: u64::MAX, rows: u64::MAX, units: u64::MAX },
                 speeds: vec![1.0],
                 num_fast: 1,
+                share: 1.0,
+                fit_units: u64::MAX,
             },
-            shadow_share: 1.0,
             shadow_credit: 0.0,
-            replicas: 1,
             observations: 0,
             observed_at_ns: 0,
             candidates: Vec::new(),
@@ -265,10 +262,7 @@ impl BatchPolicy for ValuePolicy {
             self.fleet.speeds.iter().filter(|speed| **speed >= SLOW_RATIO * fastest).count();
         let whole = fleet.total_speed.max(total).max(f64::MIN_POSITIVE);
         let shadowed: f64 = self.fleet.speeds.iter().sum();
-        self.shadow_share = if total > 0.0 { (shadowed / whole).min(1.0) } else { 1.0 };
-        #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)] // a number of replicas
-        let replicas = (self.fleet.speeds.len() as f64 / self.shadow_share).round() as usize;
-        self.replicas = replicas.max(1);
+        self.fleet.share = if total > 0.0 { (shadowed / whole).min(1.0) } else { 1.0 };
     }
 
     fn observe(&mut self, now_ns: i64, device_ns: f64, is_changed: bool) {
@@ -295,6 +289,7 @@ impl BatchPolicy for ValuePolicy {
             last_start_ns: self.last_start(item),
             epoch: self.epoch,
             is_large: item.units as f64 >= self.large_units,
+            is_long: item.lane == Lane::Interactive && item.units > self.fleet.fit_units,
             low: None,
         });
         self.rekey_some(now_ns, &shape, &clock);
@@ -314,7 +309,7 @@ impl BatchPolicy for ValuePolicy {
             } else {
                 self.queue.remove_slot(queued.slot);
                 if queued.item.lane == Lane::Interactive {
-                    self.shedder.lose(self.fleet.speeds.iter().sum());
+                    self.shedder.lose(self.fleet.total_speed());
                 }
                 out.push(queued.slot);
             }

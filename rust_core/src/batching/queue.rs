@@ -38,6 +38,8 @@ pub struct Queued {
     pub epoch: u32,
     /// Among the largest tenth.
     pub is_large: bool,
+    /// Interactive, and longer than the quantum.
+    pub is_long: bool,
     /// Where it is in `Queue::low`; set by the queue.
     pub low: Option<usize>,
 }
@@ -55,6 +57,9 @@ pub struct Queue {
     pub bulk: KeyIndex,
     /// The largest tenth, of both lanes.
     pub large: KeyIndex,
+    /// Interactive requests that were longer than the quantum when they came: where a batch holds
+    /// about one request, whatever fits into the quantum goes before them.
+    pub long: KeyIndex,
     /// Interactive requests of class standard and sheddable that came after one of a higher class.
     pub low: [KeyIndex; NUM_LOW],
     /// Rank of the highest class that was seen here; without one above it, a class needs no index.
@@ -74,6 +79,17 @@ impl Queue {
     #[must_use]
     pub fn capacity(&self) -> usize {
         self.slab.len()
+    }
+
+    /// Interactive requests that go before one with this place, as far as is known. O(log n).
+    #[must_use]
+    pub fn ahead(&self, order: Order, is_long: bool) -> Load {
+        let long_ahead = self.long.ahead_of(order);
+        if is_long {
+            self.interactive.total().less(self.long.total()).and(long_ahead)
+        } else {
+            self.interactive.ahead_of(order).less(long_ahead)
+        }
     }
 
     /// A request by its handle.
@@ -168,6 +184,9 @@ impl Queue {
         if queued.is_large {
             self.large.insert(entry);
         }
+        if queued.is_long {
+            self.long.insert(entry);
+        }
         if let Some(rank) = queued.low {
             self.low[rank].insert(entry);
         }
@@ -209,6 +228,9 @@ impl Queue {
         };
         if queued.is_large {
             self.large.remove(queued.order, handle);
+        }
+        if queued.is_long {
+            self.long.remove(queued.order, handle);
         }
         if let Some(rank) = queued.low {
             self.low[rank].remove(queued.order, handle);

@@ -84,6 +84,26 @@ pub struct ShadowFleet {
     pub speeds: Vec<f64>,
     /// How many of them count as fast.
     pub num_fast: usize,
+    /// Share of the arrivals that it gets, as it is this share of the fleet; in (0, 1].
+    pub share: f64,
+    /// Largest request that fits into the quantum, where others have to wait for that reason; else
+    /// the largest number.
+    pub fit_units: u64,
+}
+
+impl ShadowFleet {
+    /// Sum of the speeds of the whole fleet that it stands for.
+    #[must_use]
+    pub fn total_speed(&self) -> f64 {
+        self.speeds.iter().sum::<f64>() / self.share
+    }
+
+    /// Replicas of the whole fleet.
+    #[must_use]
+    #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)] // a number of replicas
+    pub fn replicas(&self) -> usize {
+        ((self.speeds.len() as f64 / self.share).round() as usize).max(1)
+    }
 }
 
 /// The shadows and what waits in them.
@@ -236,7 +256,7 @@ impl ShadowBank {
         fleet: &ShadowFleet,
         refuse: impl Fn(&Standing, &Outlook, &Bars) -> bool,
     ) -> bool {
-        let ahead = self.waiting.ahead(place);
+        let ahead = self.waiting.ahead(place, arrival.units, fleet.fit_units);
         let devices = fleet.speeds.len();
         let busy_ns: f64 = self.shadows[SHEDDING].free_at_ns[..devices]
             .iter()
@@ -248,12 +268,13 @@ impl ShadowBank {
             slack_ns: (arrival.deadline_ns - arrival.at_ns) as f64,
             units: arrival.units,
             relative_key: arrival.relative_key,
-            ahead,
+            // Work to come and the load are those of the whole fleet.
+            ahead: (ahead.0 / fleet.share, ahead.1 / fleet.share),
         };
         let outlook = Outlook {
             free_in_ns: busy_ns / devices as f64,
-            speed: fleet.speeds.iter().sum(),
-            num_replicas: devices as u64,
+            speed: fleet.total_speed(),
+            num_replicas: fleet.replicas() as u64,
         };
         (ahead.0 > 0.0 || busy_ns > 0.0) && refuse(&standing, &outlook, &self.bars)
     }

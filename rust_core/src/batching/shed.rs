@@ -3,7 +3,7 @@
 use super::alone::Start;
 use super::bars::{log_gap, Bars, Contender};
 use super::cost::BatchCost;
-use super::forecast::ArrivalForecast;
+use super::forecast::{ArrivalForecast, Coming};
 use super::load::OfferedLoad;
 use super::strictness::Strictness;
 use crate::batch::{Odds, Outlook};
@@ -99,6 +99,18 @@ impl Terms {
         2.0 * self.cost.slope_ns * self.mean_units > self.quantum_ns - self.cost.intercept_ns
     }
 
+    /// Largest request that fits into the quantum, where batches hold about one request: a batch
+    /// takes what fits first, whatever its key. Elsewhere few do not fit, and there is no bound.
+    #[must_use]
+    #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)] // rounds down from above 0
+    pub fn fit_units(&self) -> u64 {
+        if self.is_alone() {
+            ((self.quantum_ns - self.cost.intercept_ns) / self.cost.slope_ns).max(0.0) as u64
+        } else {
+            u64::MAX
+        }
+    }
+
     /// How far it is too large to be judged by its key: 0 for small ones, 1 from half a batch on.
     fn large_share(&self, units: u64) -> f64 {
         let room_ns = (self.quantum_ns - self.cost.intercept_ns).max(1.0);
@@ -116,6 +128,8 @@ impl Terms {
 #[derive(Clone, Debug, Default)]
 pub struct Shedder {
     forecast: ArrivalForecast,
+    /// Of what does not fit into the quantum; see `Terms::fit_units`.
+    long_forecast: ArrivalForecast,
     load: OfferedLoad,
     strictness: Strictness,
     batch_ns: f64,
@@ -141,6 +155,7 @@ impl Shedder {
     /// Forgets what depends on the device's speed.
     pub fn shift(&mut self) {
         self.forecast.clear();
+        self.long_forecast.clear();
         self.batch_ns = 0.0;
     }
 
@@ -153,12 +168,14 @@ impl Shedder {
     /// Lets time pass and counts an arrival's least device time toward the load.
     pub fn arrive(&mut self, now_ns: i64, least_ns: f64, tau_ns: f64) {
         self.forecast.advance(now_ns, tau_ns);
+        self.long_forecast.advance(now_ns, tau_ns);
         self.load.arrive(now_ns, least_ns);
     }
 
-    /// Adds executed work to the forecast.
-    pub fn executed(&mut self, relative_key: f64, work_ns: f64) {
-        self.forecast.record(relative_key, work_ns);
+    /// Adds executed work to the forecast; `is_long` says that it did not fit into the quantum.
+    pub fn executed(&mut self, relative_key: f64, work_ns: f64, is_long: bool) {
+        let forecast = if is_long { &mut self.long_forecast } else { &mut self.forecast };
+        forecast.record(relative_key, work_ns);
     }
 
     /// Counts an arrival that was refused.
@@ -230,14 +247,25 @@ impl Shedder {
             speed: outlook.speed,
             grain_ns: GRAIN_ALONE * batch_ns,
         };
-        let overtaking =
-            |until_ns| self.forecast.overtaking(standing.relative_key, until_ns, terms.tau_ns);
+        let overtaking = |within_ns| self.overtaking(standing, within_ns, terms);
         let coming = overtaking(start.last_ns.max(0.0));
         Prospect {
-            chance: start.excess(overtaking).map_or(0.0, |excess| share_below(-excess)),
+            chance: start.chance(overtaking),
             clear_ns: start.first_ns + coming.work_ns / outlook.speed,
             room_ns: (start.last_ns - free_in_ns).max(0.0) * outlook.speed,
             is_alone: true,
+        }
+    }
+
+    /// What will go before an arrival, where batches hold about one request each.
+    fn overtaking(&self, standing: &Standing, within_ns: f64, terms: &Terms) -> Coming {
+        let overtaking = |forecast: &ArrivalForecast| {
+            forecast.overtaking(standing.relative_key, within_ns, terms.tau_ns)
+        };
+        if standing.units > terms.fit_units() {
+            self.forecast.all(within_ns).and(&overtaking(&self.long_forecast))
+        } else {
+            overtaking(&self.forecast)
         }
     }
 

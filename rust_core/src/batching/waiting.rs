@@ -1,5 +1,7 @@
 //! What waits in the shadows: one sorted list for all of them.
 
+use std::cmp::Ordering;
+
 use super::index::Order;
 use super::shadow::{Arrival, ALL_SHADOWS};
 
@@ -57,6 +59,19 @@ struct Chunk {
     /// Units that wait in the counted shadow.
     counted_units: u64,
     waiting: [Waiting; CHUNK],
+}
+
+#[derive(Default)]
+struct Ahead {
+    requests: u32,
+    units: u64,
+}
+
+impl Ahead {
+    fn add(&mut self, requests: u32, units: u64) {
+        self.requests += requests;
+        self.units = self.units.saturating_add(units);
+    }
 }
 
 impl WaitingList {
@@ -147,20 +162,36 @@ impl WaitingList {
         })
     }
 
-    /// Requests and units that wait in the counted shadow above a place. O(chunks).
+    /// Requests and units in the counted shadow that go before one of so many units at a place: those
+    /// above it, but whatever exceeds `fit_units` after all that does not. O(chunks) if nothing does,
+    /// else O(waiting).
     #[must_use]
-    pub fn ahead(&self, place: Place) -> (f64, f64) {
-        let (mut requests, mut units) = (0, 0_u64);
-        for chunk in &self.chunks[..place.chunk] {
-            requests += chunk.masks[self.counted].count_ones();
-            units = units.saturating_add(chunk.counted_units);
+    pub fn ahead(&self, place: Place, units: u64, fit_units: u64) -> (f64, f64) {
+        let mut ahead = Ahead::default();
+        let is_long = units > fit_units;
+        for (number, chunk) in self.chunks.iter().enumerate() {
+            let waiting = chunk.masks[self.counted];
+            let above = match number.cmp(&place.chunk) {
+                Ordering::Less => waiting,
+                Ordering::Equal => waiting & below_bit(place.at),
+                Ordering::Greater if is_long => 0,
+                Ordering::Greater => break,
+            };
+            if fit_units < u64::MAX {
+                for at in bits(if is_long { waiting } else { above }) {
+                    let units = chunk.waiting[at].units;
+                    let is_above = above >> at & 1 == 1;
+                    if units <= fit_units || (is_long && is_above) {
+                        ahead.add(1, units);
+                    }
+                }
+            } else if above == waiting {
+                ahead.add(waiting.count_ones(), chunk.counted_units);
+            } else {
+                ahead.add(above.count_ones(), chunk.units_of(above));
+            }
         }
-        if let Some(chunk) = self.chunks.get(place.chunk) {
-            let above = chunk.masks[self.counted] & below_bit(place.at);
-            requests += above.count_ones();
-            units = units.saturating_add(chunk.units_of(above));
-        }
-        (f64::from(requests), units as f64)
+        (f64::from(ahead.requests), ahead.units as f64)
     }
 
     /// One no longer waits in a shadow.

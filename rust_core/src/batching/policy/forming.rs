@@ -29,7 +29,7 @@ impl ValuePolicy {
             let Some(queued) = self.queue.remove(self.candidates[*at].handle) else { continue };
             if queued.item.lane == Lane::Interactive {
                 let work_ns = scale * terms.usual_ns(queued.item.units);
-                self.shedder.executed(queued.relative_key, work_ns);
+                self.shedder.executed(queued.relative_key, work_ns, queued.is_long);
             }
             out.push(queued.slot);
         }
@@ -105,7 +105,7 @@ impl ValuePolicy {
             limits: site.limits,
             quantum_ns: self.quantum_for(site.speed),
             least_ratio: self.quanta().least_ratio,
-            most_hasty: hasty_allowed(self.replicas),
+            most_hasty: hasty_allowed(self.fleet.replicas()),
         }
     }
 }

@@ -24,7 +24,8 @@ impl ValuePolicy {
         let order = Order::of(key);
         let terms = self.shed_terms(shape.tau_ns());
         self.shedder.arrive(now_ns, terms.least_ns(item.units), shape.tau_ns());
-        let ahead = self.queue.interactive.ahead_of(order);
+        self.fleet.fit_units = terms.fit_units();
+        let ahead = self.queue.ahead(order, item.units > self.fleet.fit_units);
         let standing = Standing {
             at_ns: now_ns,
             since_ns: self.learner.since_ns(),
@@ -81,7 +82,7 @@ impl ValuePolicy {
 
     /// Passes an arrival on to the shadows; of a fleet larger than theirs, only a share.
     fn feed_shadows(&mut self, arrival: Arrival, terms: &shed::Terms) {
-        self.shadow_credit += self.shadow_share;
+        self.shadow_credit += self.fleet.share;
         if self.shadow_credit < 1.0 {
             return;
         }
@@ -101,8 +102,7 @@ impl ValuePolicy {
                 shedder.refusal(standing, outlook, &terms, bars).is_some()
             });
         if let Some((arrivals, with, without)) = served {
-            let speed = self.fleet.speeds.iter().sum();
-            self.shedder.adjust(arrivals, with, without, speed);
+            self.shedder.adjust(arrivals, with, without, self.fleet.total_speed());
         }
     }
 }

@@ -74,6 +74,23 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
 /// A key, its units, and in which of 18 shadows it waits.
 type Naive = Vec<(i32, u64, u32)>;
 
+/// What exceeds 250 units goes after all that does not.
+fn check_by_size(list: &WaitingList, naive: &Naive, key: i32) -> Result<(), TestCaseError> {
+    let place = list.place(Order::of(f64::from(key)));
+    for own in [250, 251] {
+        let is_before = |at: &&(i32, u64, u32)| {
+            let is_above = at.0 >= key;
+            let is_first =
+                if own > 250 { at.1 <= 250 || is_above } else { at.1 <= 250 && is_above };
+            is_first && at.2 >> COUNTED & 1 == 1
+        };
+        let before = naive.iter().filter(is_before);
+        let (requests, units) = before.fold((0, 0), |(n, sum), at| (n + 1, sum + at.1));
+        prop_assert_eq!(list.ahead(place, own, 250), (f64::from(requests), units as f64));
+    }
+    Ok(())
+}
+
 fn check(list: &WaitingList, naive: &Naive) -> Result<(), TestCaseError> {
     prop_assert_eq!(list.len(), naive.len());
     for shadow in [0, 3, COUNTED] {
@@ -89,7 +106,8 @@ fn check(list: &WaitingList, naive: &Naive) -> Result<(), TestCaseError> {
         let above = naive.iter().filter(|at| at.0 >= key && at.2 >> COUNTED & 1 == 1);
         let (requests, units) = above.fold((0, 0), |(n, sum), at| (n + 1, sum + at.1));
         let place = list.place(Order::of(f64::from(key)));
-        prop_assert_eq!(list.ahead(place), (f64::from(requests), units as f64));
+        prop_assert_eq!(list.ahead(place, 1, u64::MAX), (f64::from(requests), units as f64));
+        check_by_size(list, naive, key)?;
     }
     Ok(())
 }
