@@ -155,6 +155,8 @@ proptest! {
             limits: Limits { requests: 8, rows: u64::MAX, units: 4_000 },
             speeds: vec![1.0],
             num_fast: 1,
+            share: 1.0,
+            fit_units: u64::MAX,
         };
         let mut bank = ShadowBank::new(7);
         let mut alone: Vec<Alone> = Vec::new();
@@ -188,6 +190,55 @@ proptest! {
             prop_assert!((score - shadow.served).abs() < 1e-6, "{} {}", score, shadow.served);
         }
     }
+}
+
+/// A request that came with 20 ms between one and the next.
+fn arrival(number: i64) -> Arrival {
+    let at_ns = number * 20 * MS;
+    Arrival {
+        at_ns,
+        order: Order::of(0.0),
+        deadline_ns: at_ns + 10_000 * MS,
+        units: 100,
+        rows: 1,
+        weight: 1.0,
+        relative_key: 0.0,
+        since_ns: at_ns - 320 * MS,
+        tau_ns: 1e9,
+    }
+}
+
+#[test]
+fn a_shadow_of_a_part_of_the_fleet_judges_arrivals_as_the_whole_would() {
+    let fleet = ShadowFleet {
+        cost: cost(1.0),
+        limits: Limits { requests: 1, rows: u64::MAX, units: 4_000 },
+        speeds: vec![1.0; 4],
+        num_fast: 4,
+        share: 1.0 / 3.0,
+        fit_units: u64::MAX,
+    };
+    let mut bank = ShadowBank::new(7);
+    let quanta = Quanta { fast_ns: 1e9, slow_ns: 1e9, least_ratio: 1.0 };
+    (0..SHADOWS).for_each(|at| bank.set(at, quanta, 0.0));
+    bank.follow(quanta);
+    let judged = std::cell::RefCell::new(Vec::new());
+    for number in 0..8 {
+        // All at once: four devices take one each, and the others wait.
+        let arrival = Arrival { at_ns: 0, ..arrival(number) };
+        bank.feed(arrival, &fleet, 1e15, |standing, outlook, _| {
+            judged.borrow_mut().push((standing.ahead, outlook.speed, outlook.num_replicas));
+            false
+        });
+    }
+    let judged = judged.into_inner();
+    // The first finds nothing at all. The fifth has nobody ahead, the eighth three: nine of the whole.
+    assert_eq!(judged.len(), 7);
+    let (ahead, speed, replicas) = judged[6];
+    assert!((ahead.0 - 9.0).abs() < 1e-9 && (ahead.1 - 900.0).abs() < 1e-6, "{ahead:?}");
+    assert!((speed - 12.0).abs() < 1e-9);
+    assert_eq!(replicas, 12);
+    assert!(judged[3].0 .0.abs() < 1e-9);
 }
 
 /// One shadow without the others: its own sorted queue and device.

@@ -93,7 +93,7 @@ mod tests {
         assert!(start(100.0, 100.0).chance(half) > 0.0);
     }
 
-    /// The distribution function of SciPy's `invgauss`, for work ahead, drift and spread.
+    /// The distribution function of `scipy.stats.invgauss`, for work ahead, drift and spread.
     #[test]
     fn is_that_of_the_inverse_gaussian_distribution() {
         for (ahead, drift, spread, wanted) in [

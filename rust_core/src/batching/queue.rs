@@ -248,3 +248,6 @@ impl Queue {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -5,13 +5,13 @@ const FIRST_LEAST: f64 = 0.65;
 const BOUNDS: (f64, f64) = (0.3, 0.92);
 /// The same where a batch holds about one request. Whoever is refused there by mistake makes room
 /// for one that is admitted by mistake, and few arrivals come to learn from.
-const LEAST_ALONE: f64 = 0.8;
+const LEAST_ALONE: f64 = 0.75;
 /// Share of those not served that should be told at once.
 const WANTED_TOLD: f64 = 0.975;
 /// Goodput given up for early answers, as the shadows measure it: below the first there is some to
 /// spare, above the second there is not.
 const CHEAP: f64 = 0.003;
-const DEAR: f64 = 0.012;
+const DEAR: f64 = 0.016;
 /// Arrivals over which price and told share are remembered.
 const MEMORY: f64 = 5000.0;
 /// Arrivals under full load before the price is measured at all, and then before it says anything.

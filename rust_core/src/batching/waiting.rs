@@ -41,6 +41,7 @@ pub struct Place {
 /// Chunks of up to 64 keep an insert in the middle from moving the rest. For each shadow a chunk has
 /// a mask of who waits in it, so that a batch finds its candidates without a look at the others.
 #[derive(Clone, Debug)]
+#[allow(clippy::vec_box)] // they are split, merged and passed back: 4 KiB that shall not move
 pub struct WaitingList {
     chunks: Vec<Box<Chunk>>,
     /// First order of each chunk, apart, so that the search stays within few cache lines.
