@@ -1,11 +1,15 @@
 """A core scheduler in the state that a benchmark wants, and its plain twin."""
 
 from bench.micro.reference import FIXED_NS, UNIT_NS, PlainScheduler
-from headway._core import ReplicaCondition, Rng, Scheduler
+from headway._core import Batch, BatchOutcome, ReplicaCondition, Rng, Scheduler
 
 SECOND = 1_000_000_000
 SLOTS = 1_000
 """Batches that a replica takes at once: benchmarks of the queue never run out of them."""
+GAP_NS = 2_500_000
+"""Between arrivals: one and a half times what the device can do. So each is judged, some are
+refused early, and the shadows that learn the quantum have batches to form, as under overload."""
+DEVICE_NS = 80_000_000
 
 
 class CoreFleet:
@@ -28,21 +32,30 @@ class CoreFleet:
             )
             self.core.set_replica_condition(0, replica, ReplicaCondition.READY)
         self.draws = Rng(2)
+        self.now_ns = 0
         self.fill(queued)
 
-    def request(self) -> tuple[int, int]:
-        """Units and deadline of the next arrival; deadlines fall anywhere in the queue."""
-        return 50 + self.draws.below(200), 100 * SECOND + self.draws.below(3_600 * SECOND)
+    def request(self) -> tuple[int, int, int]:
+        """Time, units and deadline of the next arrival; deadlines fall anywhere in the queue."""
+        self.now_ns += GAP_NS
+        return self.now_ns, *drawn(self.draws, self.now_ns)
 
-    def fill(self, count: int) -> list[int]:
-        """Queues so many requests."""
-        tickets = []
-        for _ in range(count):
-            units, deadline = self.request()
-            answer = self.core.offer(0, 0, 0, -1, 5, units, 1, deadline, 2, 1, 1.0)
-            assert isinstance(answer, int)
-            tickets.append(answer)
-        return tickets
+    def fill(self, count: int) -> None:
+        """Queues so many requests; as many more may come as are refused."""
+        while count:
+            now, units, deadline = self.request()
+            answer = self.core.offer(now, 0, 0, -1, 5, units, 1, deadline, 2, 1, 1.0)
+            count -= isinstance(answer, int)
+
+    def form(self) -> Batch | None:
+        """The next batch."""
+        return self.core.form_batch(self.now_ns, 0)
+
+    def end(self, batch: Batch | None) -> None:
+        """Ends a batch well, and queues as many requests as it had."""
+        assert batch is not None
+        self.core.complete(self.now_ns, batch.id, BatchOutcome.OK, DEVICE_NS, batch.units)
+        self.fill(len(batch))
 
 
 class PlainFleet:
@@ -51,18 +64,21 @@ class PlainFleet:
     def __init__(self, queued: int, *, replicas: int = 1) -> None:
         self.plain = PlainScheduler(free=list(range(replicas)))
         self.draws = Rng(2)
+        self.now_ns = 0
         self.fill(queued)
 
-    def request(self) -> tuple[int, int]:
-        """Units and deadline of the next arrival."""
-        return 50 + self.draws.below(200), 100 * SECOND + self.draws.below(3_600 * SECOND)
+    def request(self) -> tuple[int, int, int]:
+        """Time, units and deadline of the next arrival."""
+        self.now_ns += GAP_NS
+        return self.now_ns, *drawn(self.draws, self.now_ns)
 
-    def fill(self, count: int) -> list[int]:
+    def fill(self, count: int) -> None:
         """Queues so many requests."""
-        tickets = []
         for _ in range(count):
-            units, deadline = self.request()
-            ticket = self.plain.offer(0, units, 1, deadline)
-            assert ticket is not None
-            tickets.append(ticket)
-        return tickets
+            now, units, deadline = self.request()
+            assert self.plain.offer(now, units, 1, deadline) is not None
+
+
+def drawn(draws: Rng, now_ns: int) -> tuple[int, int]:
+    """Units and deadline of a request that comes now."""
+    return 50 + draws.below(200), now_ns + 1_000 * SECOND + draws.below(3_600 * SECOND)

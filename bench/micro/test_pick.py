@@ -11,7 +11,7 @@ import pytest
 from pytest_benchmark.fixture import BenchmarkFixture
 
 from bench.micro.fleet import CoreFleet, PlainFleet
-from headway._core import Batch, BatchOutcome
+from headway._core import Batch
 
 ROUNDS = 2_000
 REPLICAS = (10, 1_000, 10_000)
@@ -25,13 +25,10 @@ def test_core(benchmark: BenchmarkFixture, replicas: int) -> None:
 
     def setup() -> None:
         while formed:
-            batch = formed.pop()
-            assert batch is not None
-            fleet.core.complete(0, batch.id, BatchOutcome.OK, 20_000_000, batch.units)
-            fleet.fill(1)
+            fleet.end(formed.pop())
 
     def target() -> None:
-        formed.append(fleet.core.form_batch(0, 0))
+        formed.append(fleet.form())
 
     benchmark.pedantic(target, setup=setup, rounds=ROUNDS, warmup_rounds=5)
 
