@@ -7,7 +7,7 @@ from typing import Any
 
 from headway.errors import StoreUnavailable
 from headway.gateway.catalog import Catalog
-from headway.gateway.rollouts.ledger import Edit
+from headway.gateway.rollouts.ledger import Begun, Edit
 from headway.rollout import machine
 from headway.rollout.counts import TickCounts
 from headway.store.records import Author, RolloutRecord, VerdictRecord
@@ -74,11 +74,13 @@ class HeldLedger:
     async def rollout(self, rollout_id: str) -> RolloutRecord:
         return await self._answer("rollout", self.stored[rollout_id])
 
-    async def start(self, record: RolloutRecord, before: Any, author: Author) -> None:
+    async def start(self, model: str, begun: Begun, before: Any, author: Author) -> RolloutRecord:
         self._check()
+        assert all(each.model != model for each in self.stored.values())
+        record = begun(None)
         self.write(record)
         await self.catch_up()
-        await self._answer("start", None)
+        return await self._answer("start", record)
 
     async def change(
         self, rollout_id: str, action: str, author: Author, edit: Edit
@@ -111,9 +113,6 @@ class HeldLedger:
 
     async def collect(self, rollout_id: str) -> Sequence[TickCounts]:
         return await self._answer("collect", [])
-
-    async def check_none_active(self, model: str) -> None:
-        assert all(each.model != model for each in await self.active())
 
     def change_alone(self, rollout_id: str, edit: Callable[[RolloutRecord], RolloutRecord]) -> None:
         """An operator's change at another gateway."""
