@@ -27,6 +27,7 @@ class HeldLedger:
 
     Attributes:
       stored: rollouts by name, as all gateways have them.
+      posted, posted_here: outcomes that other gateways have handed on, and this one.
       away: True while nothing answers.
     """
 
@@ -34,6 +35,8 @@ class HeldLedger:
         self.stored: dict[str, RolloutRecord] = {}
         self.trail: list[VerdictRecord] = []
         self.states: dict[str, Mapping[str, Any]] = {}
+        self.posted: list[TickCounts] = []
+        self.posted_here: list[TickCounts] = []
         self.away = False
         self.leading = True
         self._catalog = catalog
@@ -110,9 +113,12 @@ class HeldLedger:
 
     async def post(self, rollout_id: str, gateway_id: str, counts: TickCounts) -> None:
         await self._answer("post", None)
+        self.posted_here.append(TickCounts.from_plain(counts.to_plain()))
 
     async def collect(self, rollout_id: str) -> Sequence[TickCounts]:
-        return await self._answer("collect", [])
+        self._check()
+        found, self.posted = self.posted, []
+        return await self._answer("collect", found)
 
     def change_alone(self, rollout_id: str, edit: Callable[[RolloutRecord], RolloutRecord]) -> None:
         """An operator's change at another gateway."""

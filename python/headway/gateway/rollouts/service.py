@@ -256,13 +256,18 @@ class Rollouts:
             live.unposted, live.posted_at_ns = None, now_ns
 
     async def _decide(self, live: Live, counts: TickCounts, seconds: float) -> None:
-        rollout_id = live.record.rollout_id
+        try:
+            controller = live.controller or await self._take_over(live)
+            # Last, since what it returns is nowhere else any more.
+            collected = await self._ledger.collect(live.record.rollout_id)
+        except Exception:
+            live.put_back(counts, seconds)
+            raise
         if live.unposted is not None:
             counts.merge(live.unposted)
             live.unposted = None
-        for posted in await self._ledger.collect(rollout_id):
+        for posted in collected:
             counts.merge(posted)
-        controller = live.controller or await self._take_over(live)
         live.pending += controller.on_tick(counts, seconds, wall_ns())
         if controller.record.phase == machine.ROLLED_BACK:
             live.cut_off()
