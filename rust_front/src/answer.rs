@@ -109,7 +109,7 @@ impl Answer {
 }
 
 /// Sends all of `data`, waiting for room.
-pub(crate) async fn send_all(stream: &mut SendStream<Bytes>, mut data: Bytes) -> Result<(), Gone> {
+async fn send_all(stream: &mut SendStream<Bytes>, mut data: Bytes) -> Result<(), Gone> {
     while !data.is_empty() {
         stream.reserve_capacity(data.len());
         let mut room = stream.capacity();

@@ -19,11 +19,11 @@ use crate::front::Shared;
 use crate::hop::Hop;
 use crate::keeper::{Due, Keeper};
 use crate::watched::{Activity, OpenCall, Watched};
+use crate::windows::Windows;
 
-/// What a client may send on one call before it is read: 20 MB/s at 50 ms of round trip.
-const WINDOW_BYTES: u32 = 1 << 20;
-/// The same over all calls of a connection.
-const CONNECTION_WINDOW_BYTES: u32 = 64 << 20;
+/// What pieces that lie unread may cost beside their bytes: those after a call's only message, and
+/// those of a moment. h2 counts 256 bytes for each, less its size, and ends the connection then.
+const PIECES_BYTES: usize = 32 << 20;
 /// Time to write a goodbye to who may not read it.
 const GOODBYE: Duration = Duration::from_millis(100);
 /// Before accepting again when there are no file descriptors.
@@ -91,9 +91,11 @@ async fn converse(
     let _ = socket.set_nodelay(true);
     let activity = Activity::new();
     let watched = Watched::new(socket, activity.clone());
+    let windows = Windows::of_requests(&shared.limits);
     let shaking = Builder::new()
-        .initial_window_size(WINDOW_BYTES)
-        .initial_connection_window_size(CONNECTION_WINDOW_BYTES)
+        .initial_window_size(windows.stream)
+        .initial_connection_window_size(windows.connection)
+        .data_frame_budget(PIECES_BYTES)
         .max_concurrent_streams(shared.limits.max_concurrent_streams)
         .max_header_list_size(shared.limits.max_metadata_bytes)
         .max_send_buffer_size(shared.limits.write_buffer_bytes)

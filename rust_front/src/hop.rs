@@ -2,50 +2,22 @@
 
 use std::future::{poll_fn, Future as _};
 use std::path::Path;
-use std::task::Poll;
+use std::task::{Context, Poll};
 
-use bytes::Bytes;
+use bytes::{Bytes, BytesMut};
 use h2::client::{Builder, SendRequest};
 use h2::{RecvStream, SendStream};
 use http::{HeaderMap, HeaderName, HeaderValue, Request, Response, Uri};
 use tokio::net::UnixStream;
 use tokio::sync::Mutex;
 
-use crate::answer::{send_all, Answer, Gone};
+use crate::answer::{Answer, Gone};
 use crate::limits::Limits;
 use crate::status::{Status, UNAVAILABLE};
+use crate::windows::Windows;
 
 /// Names the caller to the server behind, in the metadata of a call.
 pub const PEER: HeaderName = HeaderName::from_static("headway-peer");
-/// The least window: an answer would pass in ever more pieces, and with none not at all.
-const LEAST_WINDOW_BYTES: u32 = 1 << 10;
-/// What a connection begins with, whatever is asked for.
-const LEAST_CONNECTION_WINDOW_BYTES: u32 = (1 << 16) - 1;
-/// HTTP/2's largest.
-const LARGEST_WINDOW_BYTES: u32 = (1 << 31) - 1;
-
-/// Answers that may wait here for readers that are behind.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Windows {
-    /// Of one stream.
-    stream: u32,
-    /// Of all. As large as they are together, so that those who are not read keep none from others.
-    connection: u32,
-}
-
-impl Windows {
-    fn of(limits: &Limits) -> Self {
-        let largest = LARGEST_WINDOW_BYTES;
-        let wanted = u32::try_from(limits.write_buffer_bytes).unwrap_or(largest);
-        let stream = wanted.clamp(LEAST_WINDOW_BYTES, largest);
-        let together = stream.saturating_mul(limits.max_concurrent_streams);
-        Self {
-            stream,
-            connection: together.clamp(LEAST_CONNECTION_WINDOW_BYTES.max(stream), largest),
-        }
-    }
-}
-
 /// A client's connection to the server behind, made with its first such call.
 pub(crate) struct Hop {
     windows: Windows,
@@ -55,7 +27,7 @@ pub(crate) struct Hop {
 impl Hop {
     /// Not connected yet.
     pub(crate) fn new(limits: &Limits) -> Self {
-        Self { windows: Windows::of(limits), open: Mutex::default() }
+        Self { windows: Windows::of_answers(limits), open: Mutex::default() }
     }
 
     /// Hands a call on, and its answers back, until either side ends it.
@@ -108,6 +80,8 @@ impl Hop {
             .initial_window_size(self.windows.stream)
             .initial_connection_window_size(self.windows.connection)
             .enable_push(false)
+            // It is ours, and the windows bound what it may send in pieces of any size.
+            .data_frame_budget(usize::MAX)
             .handshake(socket)
             .await
             .map_err(std::io::Error::other)?;
@@ -134,19 +108,110 @@ fn passed_on(head: http::request::Parts, peer: &str) -> Option<Request<()>> {
 }
 
 /// Passes requests on as the server behind takes them; ends only with the client.
-async fn on_and_wait(mut body: RecvStream, mut send: SendStream<Bytes>) {
-    while let Some(data) = poll_fn(|context| body.poll_data(context)).await {
-        let Ok(data) = data else { return };
-        let size = data.len();
-        if send_all(&mut send, data).await.is_err() {
-            // It takes no more, and has an answer on the way.
-            return std::future::pending().await;
+async fn on_and_wait(body: RecvStream, send: SendStream<Bytes>) {
+    let mut onward = Onward { body, send, held: BytesMut::new(), over: false };
+    while let Some(step) = poll_fn(|context| onward.poll_step(context)).await {
+        let passed = match step {
+            Step::Came(data) => onward.take(data),
+            Step::Room(room) => onward.pass(room),
+            Step::Over => {
+                onward.over = true;
+                Ok(())
+            }
+            Step::Left => return,
+        };
+        if passed.is_err() {
+            break;
         }
-        let _ = body.flow_control().release_capacity(size);
     }
-    // gRPC's clients send no trailers.
-    let _ = send.send_data(Bytes::new(), true);
+    // All is passed on; or it takes no more, and has an answer on the way.
     std::future::pending::<()>().await;
+}
+
+enum Step {
+    /// From the client.
+    Came(Bytes),
+    /// The server behind takes so many bytes.
+    Room(usize),
+    /// The client has sent all.
+    Over,
+    /// The client is gone.
+    Left,
+}
+
+/// Requests on their way to the server behind.
+///
+/// They are read off the client's connection as they come, since pieces that lie there cost more
+/// than their bytes, and too many of them end it. The client's window opens as they are passed on.
+struct Onward {
+    body: RecvStream,
+    send: SendStream<Bytes>,
+    held: BytesMut,
+    over: bool,
+}
+
+impl Onward {
+    /// What can be done next; None once all is passed on, or the server behind takes no more.
+    fn poll_step(&mut self, context: &mut Context<'_>) -> Poll<Option<Step>> {
+        if !self.held.is_empty() {
+            if self.send.poll_reset(context).is_ready() {
+                return Poll::Ready(None);
+            }
+            let room = self.room_for(self.held.len());
+            if room > 0 {
+                return Poll::Ready(Some(Step::Room(room)));
+            }
+            match self.send.poll_capacity(context) {
+                Poll::Ready(Some(Ok(room))) => return Poll::Ready(Some(Step::Room(room))),
+                Poll::Ready(_) => return Poll::Ready(None),
+                Poll::Pending => {}
+            }
+        } else if self.over {
+            // gRPC's clients send no trailers.
+            let _ = self.send.send_data(Bytes::new(), true);
+            return Poll::Ready(None);
+        }
+        if self.over {
+            return Poll::Pending;
+        }
+        self.body.poll_data(context).map(|data| match data {
+            Some(Ok(data)) => Some(Step::Came(data)),
+            Some(Err(_)) => Some(Step::Left),
+            None => Some(Step::Over),
+        })
+    }
+
+    fn room_for(&mut self, size: usize) -> usize {
+        self.send.reserve_capacity(size);
+        self.send.capacity()
+    }
+
+    fn take(&mut self, data: Bytes) -> Result<(), h2::Error> {
+        if data.is_empty() {
+            return Ok(());
+        }
+        if self.held.is_empty() && self.room_for(data.len()) >= data.len() {
+            return self.send_on(data);
+        }
+        self.held.extend_from_slice(&data);
+        Ok(())
+    }
+
+    fn pass(&mut self, room: usize) -> Result<(), h2::Error> {
+        let part = self.held.split_to(room.min(self.held.len())).freeze();
+        if self.held.is_empty() {
+            // Gives back what a burst took.
+            self.held = BytesMut::new();
+        }
+        self.send_on(part)
+    }
+
+    fn send_on(&mut self, data: Bytes) -> Result<(), h2::Error> {
+        let size = data.len();
+        self.send.send_data(data, false)?;
+        let _ = self.body.flow_control().release_capacity(size);
+        Ok(())
+    }
 }
 
 /// Passes the answer back as the client takes it.
@@ -207,27 +272,4 @@ async fn pass_back(head: Response<RecvStream>, answer: &mut Answer) -> Result<()
         .map_err(|error| Failed::Behind(error.to_string()))?;
     answer.end_as(trailers);
     Ok(())
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::limits::tests::limits;
-
-    fn windows(write_buffer_bytes: usize, max_concurrent_streams: u32) -> (u32, u32) {
-        let windows =
-            Windows::of(&Limits { max_concurrent_streams, write_buffer_bytes, ..limits() });
-        (windows.stream, windows.connection)
-    }
-
-    #[test]
-    fn windows_follow_the_limits_within_what_http_2_has() {
-        let largest = (1 << 31) - 1;
-        assert_eq!(windows(65_536, 4096), (65_536, 256 << 20));
-        assert_eq!(windows(1024, 4096), (1024, 4 << 20));
-        assert_eq!(windows(0, 1), (1024, 65_535));
-        assert_eq!(windows(64 << 20, 4096), (64 << 20, largest));
-        assert_eq!(windows(usize::MAX, 1), (largest, largest));
-        assert_eq!(windows(65_536, 0), (65_536, 65_536));
-    }
 }

@@ -16,6 +16,7 @@ mod metadata;
 mod status;
 mod table;
 mod watched;
+mod windows;
 
 pub use front::{Front, Method};
 pub use limits::{Counts, Limits, Refusals};

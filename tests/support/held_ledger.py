@@ -7,7 +7,7 @@ from typing import Any
 
 from headway.errors import StoreUnavailable
 from headway.gateway.catalog import Catalog
-from headway.gateway.rollouts.ledger import Edit
+from headway.gateway.rollouts.ledger import Begun, Edit
 from headway.rollout import machine
 from headway.rollout.counts import TickCounts
 from headway.store.records import Author, RolloutRecord, VerdictRecord
@@ -27,6 +27,7 @@ class HeldLedger:
 
     Attributes:
       stored: rollouts by name, as all gateways have them.
+      posted, posted_here: outcomes that other gateways have handed on, and this one.
       away: True while nothing answers.
     """
 
@@ -34,6 +35,8 @@ class HeldLedger:
         self.stored: dict[str, RolloutRecord] = {}
         self.trail: list[VerdictRecord] = []
         self.states: dict[str, Mapping[str, Any]] = {}
+        self.posted: list[TickCounts] = []
+        self.posted_here: list[TickCounts] = []
         self.away = False
         self.leading = True
         self._catalog = catalog
@@ -74,11 +77,13 @@ class HeldLedger:
     async def rollout(self, rollout_id: str) -> RolloutRecord:
         return await self._answer("rollout", self.stored[rollout_id])
 
-    async def start(self, record: RolloutRecord, before: Any, author: Author) -> None:
+    async def start(self, model: str, begun: Begun, before: Any, author: Author) -> RolloutRecord:
         self._check()
+        assert all(each.model != model for each in self.stored.values())
+        record = begun(None)
         self.write(record)
         await self.catch_up()
-        await self._answer("start", None)
+        return await self._answer("start", record)
 
     async def change(
         self, rollout_id: str, action: str, author: Author, edit: Edit
@@ -108,12 +113,12 @@ class HeldLedger:
 
     async def post(self, rollout_id: str, gateway_id: str, counts: TickCounts) -> None:
         await self._answer("post", None)
+        self.posted_here.append(TickCounts.from_plain(counts.to_plain()))
 
     async def collect(self, rollout_id: str) -> Sequence[TickCounts]:
-        return await self._answer("collect", [])
-
-    async def check_none_active(self, model: str) -> None:
-        assert all(each.model != model for each in await self.active())
+        self._check()
+        found, self.posted = self.posted, []
+        return await self._answer("collect", found)
 
     def change_alone(self, rollout_id: str, edit: Callable[[RolloutRecord], RolloutRecord]) -> None:
         """An operator's change at another gateway."""

@@ -78,7 +78,11 @@ class Model:
         if self.split_source == control_pb2.TRAFFIC_SPLIT_SOURCE_DEFAULT:
             lowest = min(self.versions, key=natural, default=None)
             return [] if lowest is None else [(self.versions[lowest], 1.0)]
-        known = [(self.versions[v], s) for v, s in self.split.items() if v in self.versions]
+        return self.live_shares(self.split)
+
+    def live_shares(self, split: Mapping[str, float]) -> list[tuple[Pool, float]]:
+        """What a split gives the versions that are registered; nothing if it names none of them."""
+        known = [(self.versions[v], s) for v, s in split.items() if v in self.versions]
         total = sum(share for _, share in known)
         return [(pool, share / total) for pool, share in known] if total > 0 else []
 

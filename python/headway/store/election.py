@@ -10,6 +10,7 @@ import asyncio
 import fcntl
 import logging
 import os
+import threading
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Final, Protocol
@@ -121,19 +122,28 @@ class _FileLock:
         file = address.file
         self._path = None if file is None else file.with_name(f"{file.name}.leader")
         self._descriptor = -1
+        self._term = 0
+        self._swapping = threading.Lock()
 
     async def hold(self) -> bool:
         if self._path is None:
             return True  # a database in memory is one process's own
-        return await asyncio.to_thread(self._take, self._path)
+        return await asyncio.to_thread(self._take, self._path, self._term)
 
-    def _take(self, path: Path) -> bool:
-        if self._descriptor >= 0:
-            if _is_of(path, self._descriptor):
+    async def release(self) -> None:
+        with self._swapping:
+            # A thread goes on though nobody waits for it: what it gets later is of this term.
+            self._term += 1
+            descriptor, self._descriptor = self._descriptor, -1
+        _close(descriptor)
+
+    def _take(self, path: Path, term: int) -> bool:
+        held = self._descriptor
+        if held >= 0:
+            if _is_of(path, held):
                 return True
             # Removed or replaced: whoever opens it by its name gets a lock as good as this one.
-            os.close(self._descriptor)
-            self._descriptor = -1
+            _close(self._swap(-1, term))
         path.parent.mkdir(parents=True, exist_ok=True)
         descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
         try:
@@ -144,13 +154,22 @@ class _FileLock:
         if not _is_of(path, descriptor):
             os.close(descriptor)
             return False
-        self._descriptor = descriptor
-        return True
+        unused = self._swap(descriptor, term)
+        _close(unused)
+        return unused != descriptor
 
-    async def release(self) -> None:
-        if self._descriptor >= 0:
-            os.close(self._descriptor)
-            self._descriptor = -1
+    def _swap(self, descriptor: int, term: int) -> int:
+        """Keeps a descriptor, unless its term is over. Returns the one that is not kept."""
+        with self._swapping:
+            if term != self._term:
+                return descriptor
+            unused, self._descriptor = self._descriptor, descriptor
+            return unused
+
+
+def _close(descriptor: int) -> None:
+    if descriptor >= 0:
+        os.close(descriptor)
 
 
 def _is_of(path: Path, descriptor: int) -> bool:

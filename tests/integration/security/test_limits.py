@@ -339,66 +339,6 @@ async def test_large_requests_do_not_add_up_to_a_batch_that_ends_the_session() -
 
 
 @pytest.mark.parametrize("transport", ["grpcio", "native"])
-async def test_a_reader_that_never_reads_holds_no_more_than_its_bound(transport: str) -> None:
-    bounds = {"max_inflight_per_stream": 8, "limits": {"write_buffer_bytes": 1024}}
-    async with running_gateway(transport=transport, **bounds) as running:
-        async with running_worker(running):
-            window = {h2.settings.SettingCodes.INITIAL_WINDOW_SIZE: 0}
-            async with http2(running.addresses["data"], window) as client:
-                stream = client.begin(INFER_MANY)
-                # What fits into the least window that a server may announce, 33 bytes each.
-                for number in range(1500):
-                    wanted = inference_pb2.InferManyRequest(id=number, request=text_request())
-                    client.h2.send_data(stream, message(wanted.SerializeToString()))
-                await client.flush()
-                await until_taken(running, 8)
-                # Another caller is served meanwhile, until nothing more of this one is taken.
-                before, others = -1, 0
-                while taken(running) - others != before:
-                    before = taken(running) - others
-                    for _ in range(20):
-                        await running.inference.Infer(text_request(), timeout=5)
-                    others += 20
-                # Eight whose answers wait, and before them what is written: answers of 134 bytes,
-                # eight of them in a kibibyte, of which native has one on each side of its front.
-                # Grpcio takes 8 and native 16 of the 1,500; a window of 64 KiB would take 497.
-                assert before < 50
-            await until_live(running, 0)
-
-
-@pytest.mark.parametrize("transport", ["grpcio", "native"])
-async def test_answers_larger_than_every_window_pass_beside_streams_that_nobody_reads(
-    transport: str,
-) -> None:
-    limits = {"write_buffer_bytes": 1024, "max_concurrent_streams": 8}
-    async with running_gateway(transport=transport, limits=limits) as running:
-        async with running_worker(running):
-            rows = types_pb2.TextList(values=["t"] * 2000)
-            large = inference_pb2.InferRequest(model=MODEL, input=types_pb2.Input(texts=rows))
-            wanted = inference_pb2.InferManyRequest(id=7, request=large).SerializeToString()
-            window = {h2.settings.SettingCodes.INITIAL_WINDOW_SIZE: 0}
-            async with http2(running.addresses["data"], window) as client:
-                for _ in range(4):
-                    unread = client.begin(INFER_MANY)
-                    client.h2.send_data(unread, message(wanted))
-                await client.flush()
-                await until_taken(running, 4)
-                read = client.begin(INFER_MANY)
-                client.h2.increment_flow_control_window(100_000, read)
-                client.h2.send_data(read, message(wanted), end_stream=True)
-                await client.flush()
-                assert (await client.end_of(read))["grpc-status"] == "0"
-                data = b"".join(
-                    event.data
-                    for event in client.seen
-                    if isinstance(event, h2.events.DataReceived) and event.stream_id == read
-                )
-    assert len(data) > 32_000
-    answered = inference_pb2.InferManyResponse.FromString(data[5:])
-    assert (answered.id, answered.HasField("response")) == (7, True)
-
-
-@pytest.mark.parametrize("transport", ["grpcio", "native"])
 async def test_a_watcher_that_stands_still_keeps_health_from_nobody(transport: str) -> None:
     """What it leaves unread delays neither the status nor other watchers."""
     limits = {"write_buffer_bytes": 1024}
@@ -477,12 +417,3 @@ def control_request() -> Any:
     from headway.v1 import control_pb2
 
     return control_pb2.GetStateRequest()
-
-
-def taken(running: Any) -> int:
-    return sum(running.gateway.metrics.outcomes().values())
-
-
-async def until_taken(running: Any, count: int) -> None:
-    while taken(running) < count:
-        await running.control.GetState(control_request())

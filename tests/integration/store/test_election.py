@@ -2,8 +2,11 @@
 
 import asyncio
 import contextlib
+import fcntl
 import sys
+import threading
 from collections.abc import AsyncIterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -131,6 +134,36 @@ async def test_a_leader_whose_lock_file_is_gone_makes_another_one(tmp_path: Path
     await first.release()
     assert await second.hold()
     await second.release()
+
+
+async def test_a_candidate_that_leaves_while_it_takes_the_lock_leaves_none_behind(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The thread had it a moment later, and kept it until the process ended."""
+    loop, taking, go_on = asyncio.get_running_loop(), asyncio.Event(), threading.Event()
+    # One thread: what is asked second begins when the first thing has ended.
+    loop.set_default_executor(ThreadPoolExecutor(1))
+    take = fcntl.flock
+
+    def take_later(descriptor: int, how: int) -> None:
+        loop.call_soon_threadsafe(taking.set)
+        go_on.wait()
+        take(descriptor, how)
+
+    monkeypatch.setattr(fcntl, "flock", take_later)
+    url = f"sqlite:///{tmp_path / 'control.db'}"
+    first, second = (leader_lock(parse(url)) for _ in range(2))
+    leaving = asyncio.ensure_future(Election(first, SystemClock()).run())
+    await taking.wait()
+    leaving.cancel()
+    await asyncio.gather(leaving, return_exceptions=True)
+    go_on.set()
+    assert await second.hold()
+    # Who left may come back.
+    assert not await first.hold()
+    await second.release()
+    assert await first.hold()
+    await first.release()
 
 
 class Granted:

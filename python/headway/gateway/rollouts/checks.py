@@ -35,9 +35,14 @@ def checked_policy(preset: str, settings: Mapping[str, Any]) -> Any:
         ) from error
 
 
-def baseline_of(model: Model) -> str:
-    """The version that has all of a model's traffic."""
-    having = [(pool.version, share) for pool, share in model.live_split() if share > 0]
+def baseline_of(model: Model, split: Mapping[str, float] | None) -> str:
+    """The version that has all of a model's traffic. `split`: as stored; None: what is in force.
+
+    Raises:
+      FailedPrecondition: the traffic is divided.
+    """
+    live = model.live_split() if split is None else model.live_shares(split)
+    having = [(pool.version, share) for pool, share in live if share > 0]
     if len(having) == 1:
         return having[0][0]
     listed = ", ".join(f"{version} {share:.0%}" for version, share in having) or "nothing"

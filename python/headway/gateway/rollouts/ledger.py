@@ -3,8 +3,6 @@
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any
 
-from sqlalchemy.exc import IntegrityError
-
 from headway.clock import wall_ns
 from headway.errors import FailedPrecondition, NotFound
 from headway.rollout import machine
@@ -14,6 +12,7 @@ from headway.store.records import Author, RolloutRecord, SplitRecord, VerdictRec
 from headway.store.store import Store
 
 Edit = Callable[[RolloutRecord], RolloutRecord]
+Begun = Callable[[SplitRecord | None], RolloutRecord]
 
 
 class Ledger:
@@ -63,27 +62,31 @@ class Ledger:
         return await self._store.rollouts_before(before_ns, model=model, limit=limit)
 
     async def start(
-        self, record: RolloutRecord, before: tuple[tuple[str, float], ...], author: Author
-    ) -> None:
-        """Adds a rollout and puts its split in force, in one transaction.
+        self, model: str, begun: Begun, before: tuple[tuple[str, float], ...], author: Author
+    ) -> RolloutRecord:
+        """Adds what `begun` makes of the stored split, and puts its split in force.
 
-        `before`: the split in force, for the audit log.
+        All in one transaction, so that no split set by an operator is overwritten unseen.
+
+        Args:
+          model: its name.
+          begun: the rollout; it is told the stored split.
+          before: the split in force, for the audit log.
 
         Raises:
           FailedPrecondition: the model has an active one.
+          Whatever `begun` raises.
         """
-        try:
-            async with self._store.change(author, wall_ns()) as change:
-                await change.put_rollout(record, "start")
-                split = SplitRecord(record.model, machine.shares(record), "rollout")
-                await change.put_split(split, SplitRecord(record.model, before))
-        except IntegrityError as error:
-            await self.check_none_active(record.model)
-            raise FailedPrecondition(
-                f"another rollout of {record.model} was active a moment ago; start again",
-                field="model",
-            ) from error
+        async with self._store.change(author, wall_ns()) as change:
+            other = await change.active_rollout(model)
+            if other is not None:
+                raise _is_active(other)
+            record = begun(await change.split(model))
+            await change.put_rollout(record, "start")
+            split = SplitRecord(model, machine.shares(record), "rollout")
+            await change.put_split(split, SplitRecord(model, before))
         await self.catch_up()
+        return record
 
     async def change(
         self, rollout_id: str, action: str, author: Author, edit: Edit
@@ -139,15 +142,14 @@ class Ledger:
         posted = await self._store.collect_outcomes(rollout_id)
         return [TickCounts.from_plain(plain) for plain in posted]
 
-    async def check_none_active(self, model: str) -> None:
-        """Raises FailedPrecondition if the model has an active rollout."""
-        for other in await self._store.rollouts(model=model, active_only=True):
-            raise FailedPrecondition(
-                f"rollout {other.rollout_id} of {model} ({other.baseline_version} to "
-                f"{other.canary_version}) is {other.phase}; wait for its end, or abort it first",
-                field="model",
-                metadata={"type": "ROLLOUT_ACTIVE", "rollout_id": other.rollout_id},
-            )
+
+def _is_active(other: RolloutRecord) -> FailedPrecondition:
+    return FailedPrecondition(
+        f"rollout {other.rollout_id} of {other.model} ({other.baseline_version} to "
+        f"{other.canary_version}) is {other.phase}; wait for its end, or abort it first",
+        field="model",
+        metadata={"type": "ROLLOUT_ACTIVE", "rollout_id": other.rollout_id},
+    )
 
 
 def _not_found(rollout_id: str) -> NotFound:

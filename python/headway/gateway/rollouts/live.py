@@ -40,6 +40,7 @@ class Live:
         self.ticked_at_ns = now_ns
         self.pending: deque[VerdictRecord] = deque(maxlen=_MAX_PENDING)
         self.is_cut_off = False
+        self._put_back: tuple[TickCounts, float] | None = None
         self._model = model
         self._catalog = catalog
         self.tap = OutcomeTap(
@@ -87,11 +88,23 @@ class Live:
         self._catalog.lift_override(self._model)
 
     def take(self, now_ns: int) -> tuple[TickCounts, float]:
-        """The tick that ends now, and its length in s."""
+        """The tick that ends now, with what was put back, and its length in s."""
         seconds = max(1, now_ns - self.ticked_at_ns) / _NS_PER_S
         self.ticked_at_ns = now_ns
         baseline, canary = (self._ready_replicas(version) for version, _ in self._arms())
-        return self.tap.take(seconds, baseline, canary), seconds
+        counts = self.tap.take(seconds, baseline, canary)
+        if self._put_back is not None:
+            (earlier, lasted), self._put_back = self._put_back, None
+            counts.add(earlier)
+            seconds += lasted
+        return counts, seconds
+
+    def put_back(self, counts: TickCounts, seconds: float) -> None:
+        """A tick that nobody could judge: the next one lasts as long as both.
+
+        However many there are, what is kept is as large as one: sums, and counts by latency bin.
+        """
+        self._put_back = counts, seconds
 
     def cut_off(self) -> None:
         """Gives this gateway's traffic to the baseline at once.

@@ -25,7 +25,7 @@ from headway.rng import fresh_root
 from headway.rollout import machine
 from headway.rollout.controller import Controller, first_share
 from headway.rollout.counts import TickCounts
-from headway.store.records import Author, RolloutRecord, VerdictRecord
+from headway.store.records import Author, RolloutRecord, SplitRecord, VerdictRecord
 
 _log = logging.getLogger(__name__)
 
@@ -88,23 +88,26 @@ class Rollouts:
         """
         policy = checked_policy(preset, settings)
         model = self._model(model_name)
-        await self._ledger.check_none_active(model.name)
-        baseline = baseline_of(model)
-        check_versions(model, baseline, canary)
         step, share = first_share(policy)
-        record = RolloutRecord(
-            rollout_id=new_rollout_id(model.name),
-            model=model.name,
-            baseline_version=baseline,
-            canary_version=canary,
-            phase=machine.RUNNING,
-            step=step,
-            canary_share=share,
-            policy=policy.model_dump(mode="json"),
-            started_at_ns=wall_ns(),
-            reason="started by an operator",
-        )
-        await self._ledger.start(record, model.shares, author)
+
+        def begun(split: SplitRecord | None) -> RolloutRecord:
+            # An operator may have set one that this gateway does not know yet.
+            baseline = baseline_of(model, None if split is None else dict(split.shares))
+            check_versions(model, baseline, canary)
+            return RolloutRecord(
+                rollout_id=new_rollout_id(model.name),
+                model=model.name,
+                baseline_version=baseline,
+                canary_version=canary,
+                phase=machine.RUNNING,
+                step=step,
+                canary_share=share,
+                policy=policy.model_dump(mode="json"),
+                started_at_ns=wall_ns(),
+                reason="started by an operator",
+            )
+
+        record = await self._ledger.start(model.name, begun, model.shares, author)
         _log.info("rollout started", extra={"rollout": record.rollout_id, "model": model.name})
         await self._show_change()
         return record
@@ -253,13 +256,18 @@ class Rollouts:
             live.unposted, live.posted_at_ns = None, now_ns
 
     async def _decide(self, live: Live, counts: TickCounts, seconds: float) -> None:
-        rollout_id = live.record.rollout_id
+        try:
+            controller = live.controller or await self._take_over(live)
+            # Last, since what it returns is nowhere else any more.
+            collected = await self._ledger.collect(live.record.rollout_id)
+        except Exception:
+            live.put_back(counts, seconds)
+            raise
         if live.unposted is not None:
             counts.merge(live.unposted)
             live.unposted = None
-        for posted in await self._ledger.collect(rollout_id):
+        for posted in collected:
             counts.merge(posted)
-        controller = live.controller or await self._take_over(live)
         live.pending += controller.on_tick(counts, seconds, wall_ns())
         if controller.record.phase == machine.ROLLED_BACK:
             live.cut_off()
