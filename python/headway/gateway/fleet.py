@@ -159,9 +159,17 @@ class Fleet:
             self._remove(worker, "its lease ended")
 
     async def watch_leases(self) -> None:
-        """Reaps for ever; `on_watch` is called as often."""
+        """Reaps for ever; `on_watch` is called as often.
+
+        A gateway that stood still itself, as a stopped process does, has not read the heartbeats
+        that came meanwhile: they have a turn first.
+        """
+        turn_ns = self._lease_ns // 4
         while True:
-            await self._clock.sleep(self._lease_ns // 4)
+            wakes_at_ns = self._clock.now_ns() + turn_ns
+            await self._clock.sleep(turn_ns)
+            if self._clock.now_ns() - wakes_at_ns > turn_ns:
+                await self._clock.sleep(turn_ns)
             self.reap()
             self.on_watch()
 

@@ -148,11 +148,14 @@ async def test_a_busy_worker_loses_nothing(transport: str) -> None:
 
 async def test_two_gateways_share_a_worker_and_lose_nothing() -> None:
     # Known fault 35: each takes the worker's one slot for its own.
-    async with running_gateway(transport="native") as one, running_gateway(port=0) as two:
+    async with (
+        running_gateway(transport="native", lease_seconds=60) as one,
+        running_gateway(lease_seconds=60) as two,
+    ):
         async with running_worker(one, two, runtime={"intercept_ms": 3}):
             answers = await asyncio.gather(
                 *(
-                    gateway.inference.Infer(text_request(f"{n}"), timeout=30)
+                    gateway.inference.Infer(text_request(f"{n}"), timeout=60)
                     for n in range(60)
                     for gateway in (one, two)
                 )
