@@ -17,6 +17,9 @@ POLL_NS = 200_000_000
 HEARTBEAT_NS = 1_000_000_000
 """PostgreSQL is asked this often whether it is still there; a lost message is made up for then."""
 
+_LONGEST_S = 60
+"""Of one heartbeat, where the clock of the waits stands still."""
+
 
 class Bell(Protocol):
     """Rings when the store may have changed."""
@@ -71,10 +74,28 @@ class _Notification:
 
     async def ring(self) -> None:
         if not await rung_within(self._rung, self._clock, HEARTBEAT_NS):
-            await self._connection.execute("SELECT 1", timeout=HEARTBEAT_NS / 1e9)
+            await self._ask()
         if self._connection.is_closed():
             raise away(ConnectionError("the connection was lost"))
         self._rung.clear()
+
+    async def _ask(self) -> None:
+        """Raises TimeoutError if the server does not answer, by the clock of all other waits."""
+        answered = asyncio.Event()
+
+        def note(asked: asyncio.Future[Any]) -> None:
+            answered.set()
+            if not asked.cancelled():
+                asked.exception()  # told below, or too late for anybody
+
+        asking = asyncio.ensure_future(self._connection.execute("SELECT 1", timeout=_LONGEST_S))
+        asking.add_done_callback(note)
+        try:
+            if not await rung_within(answered, self._clock, HEARTBEAT_NS):
+                raise TimeoutError
+            asking.result()
+        finally:
+            asking.cancel()
 
 
 async def rung_within(event: asyncio.Event, clock: Clock, duration_ns: int) -> bool:

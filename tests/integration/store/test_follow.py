@@ -4,10 +4,13 @@ import asyncio
 import contextlib
 from collections.abc import AsyncIterator
 
+import pytest
 from tests.support.fleet import turn
 from tests.support.postgresql import PostgresServer
 
 from headway.clock import Clock, SystemClock
+from headway.errors import StoreUnavailable
+from headway.store.bell import listening
 from headway.store.engine import parse
 from headway.store.follow import Follower
 from headway.store.records import Author, ControlDelta, TenantRecord
@@ -130,3 +133,57 @@ async def test_a_hung_server_is_noticed_and_its_return_too(own_postgresql: Postg
         finally:
             own_postgresql.thaw()
         await copy.until(ups=2)
+
+
+class HeldClock:
+    """The first sleep is over at once; the next one when a test says so."""
+
+    def __init__(self) -> None:
+        self.num_sleeps = 0
+        self.second_began, self.second_ends = asyncio.Event(), asyncio.Event()
+
+    def now_ns(self) -> int:
+        return 0
+
+    async def sleep(self, duration_ns: int) -> None:
+        self.num_sleeps += 1
+        if self.num_sleeps == 2:
+            self.second_began.set()
+            await self.second_ends.wait()
+        elif self.num_sleeps > 2:
+            await asyncio.get_running_loop().create_future()
+
+
+async def test_a_server_that_answers_no_heartbeat_is_lost_by_the_clock_of_all_other_waits(
+    own_postgresql: PostgresServer,
+) -> None:
+    """By that of the machine it was lost, where it was busy, to gateways whose clock is halted."""
+    clock = HeldClock()
+    store = Store(parse(own_postgresql.url()))
+    with pytest.raises(StoreUnavailable):
+        async with listening(store, clock) as bell:
+            own_postgresql.freeze()
+            try:
+                ringing = asyncio.ensure_future(bell.ring())
+                await clock.second_began.wait()
+                clock.second_ends.set()
+                await ringing
+            finally:
+                own_postgresql.thaw()
+    await store.close()
+
+
+async def test_a_server_that_answers_a_heartbeat_late_by_no_clock_of_ours_is_not_lost(
+    own_postgresql: PostgresServer,
+) -> None:
+    clock = HeldClock()
+    store = Store(parse(own_postgresql.url()))
+    async with listening(store, clock) as bell:
+        own_postgresql.freeze()
+        try:
+            ringing = asyncio.ensure_future(bell.ring())
+            await clock.second_began.wait()
+        finally:
+            own_postgresql.thaw()
+        await ringing
+    await store.close()
