@@ -39,10 +39,10 @@ CLOSED: dict[str, Any] = {
 
 @contextlib.asynccontextmanager
 async def closed_gateway(
-    store_url: str = "sqlite://", **changes: Any
+    store_url: str = "sqlite://", *, store_timeout_s: float = 60, **changes: Any
 ) -> AsyncIterator[RunningGateway]:
-    """A gateway that asks for keys, on a store."""
-    store = {"url": store_url, "timeout_seconds": 2}
+    """A gateway that asks for keys, on a store. A busy machine is no store that is away."""
+    store = {"url": store_url, "timeout_seconds": store_timeout_s}
     async with running_gateway(**{**CLOSED, "store": store, **changes}) as running:
         yield running
 

@@ -28,11 +28,9 @@ from headway.v1 import control_pb2
 @contextlib.asynccontextmanager
 async def two_gateways(store_url: str) -> AsyncIterator[tuple[RunningGateway, RunningGateway]]:
     clock = HaltingClock()
-    # A busy machine is no store that is away: with the clock halted, nobody would try it again.
-    store = {"url": store_url, "timeout_seconds": 60}
     async with (
-        closed_gateway(clock=clock, gateway_id="one", store=store) as one,
-        closed_gateway(clock=clock, gateway_id="other", store=store) as other,
+        closed_gateway(store_url, clock=clock, gateway_id="one") as one,
+        closed_gateway(store_url, clock=clock, gateway_id="other") as other,
         running_worker(one, other, worker_id="w1", fleet_token=FLEET_TOKEN, wait=False),
         running_worker(
             one, other, worker_id="w2", version="v2", fleet_token=FLEET_TOKEN, wait=False

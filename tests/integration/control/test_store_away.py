@@ -114,7 +114,7 @@ async def until_unlimited(control: object) -> None:
 
 async def test_a_store_that_hangs_is_as_good_as_away(own_postgresql: PostgresServer) -> None:
     async with (
-        closed_gateway(own_postgresql.url()) as running,
+        closed_gateway(own_postgresql.url(), store_timeout_s=2) as running,
         running_worker(running, fleet_token=FLEET_TOKEN, wait=False),
         operator(running, retry=ONCE) as control,
         caller(running, CALLER) as client,
