@@ -308,9 +308,10 @@ async def test_a_refused_input_is_not_kept() -> None:
 
 
 async def test_a_request_refused_early_is_told_its_chance() -> None:
-    device = {"intercept_ms": 30, "jitter_ratio": 0, "max_requests": 4}
+    # Slow beside what a request costs here, so that a busy machine changes little.
+    device = {"intercept_ms": 90, "jitter_ratio": 0, "max_requests": 4}
     async with (
-        running_gateway() as running,
+        running_gateway(lease_seconds=60) as running,
         running_worker(running, runtime=device),
         operator(running) as control,
     ):
@@ -319,7 +320,7 @@ async def test_a_request_refused_early_is_told_its_chance() -> None:
 
         async def ask(name: str) -> None:
             try:
-                await running.inference.Infer(text_request(request_id=name), timeout=0.4)
+                await running.inference.Infer(text_request(request_id=name), timeout=1.2)
             except grpc.aio.AioRpcError as error:
                 if refusal(error).metadata.get("rule") == "value":
                     refused.put_nowait(name)
@@ -333,7 +334,7 @@ async def test_a_request_refused_early_is_told_its_chance() -> None:
                 _, asking = await asyncio.wait(asking, return_when=asyncio.FIRST_COMPLETED)
             await asyncio.wait(asking)
 
-        await asyncio.wait_for(press(), timeout=60)
+        await press()
         explained = await control.explain(refused.get_nowait())
         seen = explained.record.admission
         assert 0 <= seen.chance < seen.wanted_chance < 1
