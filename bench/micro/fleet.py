@@ -1,5 +1,7 @@
 """A core scheduler in the state that a benchmark wants, and its plain twin."""
 
+from typing import Self
+
 from bench.micro.reference import FIXED_NS, UNIT_NS, PlainScheduler
 from headway._core import Batch, BatchOutcome, ReplicaCondition, Rng, Scheduler
 
@@ -10,6 +12,9 @@ GAP_NS = 2_500_000
 """Between arrivals: one and a half times what the device can do. So each is judged, some are
 refused early, and the shadows that learn the quantum have batches to form, as under overload."""
 DEVICE_NS = 80_000_000
+SETTLING = 3_000
+"""Batches until the best of a queue that was filled at once have had their turn. Until then
+requests come to stand where others did that have not been touched since the filling."""
 
 
 class CoreFleet:
@@ -34,6 +39,12 @@ class CoreFleet:
         self.draws = Rng(2)
         self.now_ns = 0
         self.fill(queued)
+
+    def settle(self) -> Self:
+        """Serves batches until the queue is as it is under lasting overload."""
+        for _ in range(SETTLING):
+            self.end(self.form())
+        return self
 
     def request(self) -> tuple[int, int, int]:
         """Time, units and deadline of the next arrival; deadlines fall anywhere in the queue."""

@@ -24,7 +24,7 @@ class TestFormBatch:
 
     def test_core(self, benchmark: BenchmarkFixture, queued: int) -> None:
         benchmark.group = f"form_batch, {queued} queued"
-        fleet = CoreFleet(queued)
+        fleet = CoreFleet(queued).settle()
         formed: list[Batch | None] = []
 
         def setup() -> None:
@@ -66,7 +66,7 @@ class TestComplete:
 
     def test_core(self, benchmark: BenchmarkFixture, queued: int) -> None:
         benchmark.group = f"complete, {queued} queued"
-        fleet = CoreFleet(queued)
+        fleet = CoreFleet(queued).settle()
 
         def setup() -> tuple[tuple[int, int], dict[str, object]]:
             batch = fleet.form()

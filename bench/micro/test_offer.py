@@ -45,7 +45,7 @@ def measure(
 @pytest.mark.parametrize("queued", QUEUED)
 def test_core(benchmark: BenchmarkFixture, queued: int) -> None:
     benchmark.group = f"32 offers, {queued} queued"
-    fleet = CoreFleet(queued)
+    fleet = CoreFleet(queued).settle()
     offer = fleet.core.offer
 
     def run(requests: Arrivals) -> list[object]:

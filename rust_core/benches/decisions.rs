@@ -30,6 +30,7 @@ struct Fleet {
     core: Scheduler,
     draws: Rng,
     now_ns: i64,
+    queued: u32,
 }
 
 impl Fleet {
@@ -48,20 +49,9 @@ impl Fleet {
         };
         core.add_replica(0, 0, &limits).expect("known");
         core.set_replica_condition(0, 0, Condition::Ready).expect("known");
-        let mut fleet = Self { core, draws: Rng::new(2), now_ns: 0 };
-        for _ in 0..queued {
-            fleet.offer();
-        }
+        let mut fleet = Self { core, draws: Rng::new(2), now_ns: 0, queued };
+        fleet.fill();
         fleet
-    }
-
-    /// Offers until one is admitted.
-    fn offer(&mut self) -> i64 {
-        loop {
-            if let Some(ticket) = self.offer_one() {
-                return ticket;
-            }
-        }
     }
 
     #[allow(clippy::cast_possible_wrap)] // small draws
@@ -97,8 +87,13 @@ impl Fleet {
 
     fn settle(&mut self, batch: &Batch) {
         self.complete(batch);
-        for _ in &batch.tickets {
-            self.offer();
+        self.fill();
+    }
+
+    /// Offers until as many are queued as should be: some are refused, and some expire.
+    fn fill(&mut self) {
+        while self.core.pool_stats(0).expect("known").queued_requests < u64::from(self.queued) {
+            self.offer_one();
         }
     }
 }
@@ -155,9 +150,7 @@ fn complete(criterion: &mut Criterion) {
                 let mut spent = Duration::ZERO;
                 for _ in 0..rounds {
                     let batch = fleet.form();
-                    for _ in &batch.tickets {
-                        fleet.offer();
-                    }
+                    fleet.fill();
                     let began = Instant::now();
                     fleet.complete(&batch);
                     spent += began.elapsed();
