@@ -167,7 +167,9 @@ fn alone(candidates: &[Candidate], terms: &Terms, taken: &mut Vec<usize>) -> Opt
     taken.push(at);
     let predicted_ns = terms.cost.of(candidates[at].units);
     Some(Choice {
-        reason: if predicted_ns > terms.quantum_ns {
+        reason: if candidates.len() == 1 {
+            BatchReason::QueueEmptied
+        } else if predicted_ns > terms.quantum_ns {
             BatchReason::Oversized
         } else {
             BatchReason::Deadline
@@ -241,7 +243,7 @@ fn fill(
 
 #[cfg(test)]
 mod tests {
-    use super::{choose, BatchCost, Candidate, Limits, Patience, Terms};
+    use super::{choose, BatchCost, BatchReason, Candidate, Limits, Patience, Terms};
 
     const MS: f64 = 1e6;
     const COST: BatchCost =
@@ -278,6 +280,20 @@ mod tests {
         let choice = choose(&candidates, &terms(), &mut taken).expect("there are some");
         assert_eq!(taken, (40..72).collect::<Vec<_>>());
         assert!((choice.predicted_ns - 88.4 * MS).abs() < 1.0);
+    }
+
+    #[test]
+    fn a_request_longer_than_the_quantum_is_called_so_only_if_it_keeps_others_out() {
+        let terms = Terms { quantum_ns: 15.0 * MS, ..terms() };
+        let mut taken = Vec::new();
+        let mut reason_among = |count| {
+            let candidates = vec![candidate(500.0); count];
+            let choice = choose(&candidates, &terms, &mut taken).expect("there are some");
+            assert_eq!(taken, [0]);
+            choice.reason
+        };
+        assert_eq!(reason_among(1), BatchReason::QueueEmptied);
+        assert_eq!(reason_among(2), BatchReason::Oversized);
     }
 
     #[test]
