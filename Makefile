@@ -33,7 +33,7 @@ export PYO3_PYTHON := $(CURDIR)/$(BIN)/python
 
 .DELETE_ON_ERROR:
 .NOTPARALLEL:
-.PHONY: help serve test test-rust test-python lint lint-python lint-rust lint-proto proto bench \
+.PHONY: help serve test test-rust test-python test-bench lint lint-python lint-rust lint-proto proto bench \
 	fuzz setup clean
 
 help: ## Show this
@@ -45,7 +45,7 @@ serve: $(VENV)/.serve $(VENV)/.core ## Run a gateway and three unlike replicas o
 	@exec $(BIN)/headway serve --state-dir $(STATE)/serve \
 		--port $(PORT) --control-port $(CONTROL_PORT) --http-port $(HTTP_PORT) $(ARGS)
 
-test: test-rust test-python ## Run the whole test suite
+test: test-rust test-python test-bench ## Run the whole test suite
 
 test-rust: $(DEV) ## Test the native core, as a Python module and without Python
 	cargo test --quiet --locked --workspace --no-default-features
@@ -53,6 +53,9 @@ test-rust: $(DEV) ## Test the native core, as a Python module and without Python
 
 test-python: $(DEV) ## Test everything from Python (PYTEST_ARGS=...)
 	$(BIN)/python -m pytest -n auto $(PYTEST_ARGS)
+
+test-bench: $(DEV) ## Run each benchmark once, to see that it works; nothing is measured
+	$(BIN)/python -m pytest -n auto --benchmark-disable bench/micro bench/border bench/sim
 
 lint: lint-python lint-rust lint-proto ## Check format, style, types, layers, stubs and protos
 

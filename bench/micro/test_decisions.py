@@ -24,7 +24,9 @@ class Path:
 
     def __init__(self) -> None:
         self.log = DecisionLog(SIZE)
-        self.core = CoreFleet(8).core
+        fleet = CoreFleet(8)
+        now, units, due = fleet.request()
+        self.decision = fleet.core.admit(now, 0, 0, -1, 5, units, 1, due, 2, 1, 1.0)
         self.caller = Caller("acme", 0, key_id="Ab3dEf7h")
         self.live: dict[int, int] = {}
         for number in range(SIZE):
@@ -52,7 +54,7 @@ class Path:
         record.weight = 1.0
         record.inflight = len(self.live) + 1
         record.pool = None
-        record.stats = self.core.pool_stats(0)
+        record.reading = self.decision.reading
         return record
 
 
