@@ -4,12 +4,15 @@ import asyncio
 import functools
 import inspect
 import uuid
-from collections.abc import Iterator
+from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 from tests.support.postgresql import PostgresServer, create_database, shared_server
+
+from headway.store.engine import parse
+from headway.store.store import Store
 
 
 @pytest.fixture(scope="session")
@@ -49,6 +52,15 @@ def sqlite_url(tmp_path: Path) -> str:
 def store_url(request: pytest.FixtureRequest) -> str:
     """An empty database, of each kind in turn."""
     return str(request.getfixturevalue(f"{request.param}_url"))
+
+
+@pytest.fixture
+async def store(store_url: str) -> AsyncIterator[Store]:
+    """A store on it, of this version's schema."""
+    store = Store(parse(store_url), timeout_s=60)  # a busy machine is no store that is away
+    await store.prepare()
+    yield store
+    await store.close()
 
 
 @pytest.fixture(autouse=True)

@@ -1,6 +1,5 @@
 """Rollouts of a gateway that does not know yet what others have stored a moment ago."""
 
-from collections.abc import AsyncIterator
 from typing import Any
 
 import pytest
@@ -12,7 +11,6 @@ from headway.gateway.rollouts.ledger import Ledger
 from headway.gateway.rollouts.service import Rollouts
 from headway.gateway.settings import GatewaySettings
 from headway.store.backlog import Backlog
-from headway.store.engine import parse
 from headway.store.records import Author, RolloutRecord, SplitRecord
 from headway.store.store import Store
 from headway.telemetry.gateway import GatewayMetrics, Gauges
@@ -20,14 +18,6 @@ from headway.testing import ManualClock
 from headway.v1 import types_pb2
 
 OPERATOR = Author("ops")
-
-
-@pytest.fixture
-async def store(store_url: str) -> AsyncIterator[Store]:
-    store = Store(parse(store_url), timeout_s=60)  # a busy machine is no store that is away
-    await store.prepare()
-    yield store
-    await store.close()
 
 
 async def never_told() -> None:

@@ -16,6 +16,7 @@ from tests.support.fleet import (
     running_worker,
     text_request,
 )
+from tests.support.rollout_world import QUICK, STEP
 
 from headway.client import BlockingControlClient, ControlClient
 from headway.errors import (
@@ -27,16 +28,6 @@ from headway.errors import (
 )
 from headway.v1 import control_pb2
 
-STEP = {"min_seconds": 0.5, "min_requests": 5, "max_error_rate": 1.0, "max_latency_ratio": 100,
-        "max_seconds": 1, "on_inconclusive": "advance_if_clean"}  # fmt: skip
-QUICK: dict[str, Any] = {
-    "steps": [{"share": share, **STEP} for share in (0.1, 0.4, 0.9)],
-    "analysis_seconds": 0.2,
-    "tick_seconds": 0.1,
-    "warmup_seconds": 0,
-    "latency_tolerance": 50,
-    "capacity": {"forecast": False},
-}
 SLOW_STEPS = QUICK | {"steps": [{"share": 0.3, **STEP, "min_seconds": 600, "max_seconds": 900}]}
 
 

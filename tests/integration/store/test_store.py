@@ -1,7 +1,6 @@
 """The store on both kinds of database."""
 
 import asyncio
-from collections.abc import AsyncIterator
 
 import pytest
 from sqlalchemy.exc import IntegrityError
@@ -25,14 +24,6 @@ OPS = Author("ops", "OpsKey01", "gateway-1")
 ACME = TenantRecord("acme", 100.0, None, 2.0, 2, ("minilm", "sim"), False)
 KEY = KeyRecord("Ab3dEf7h", "acme", b"\x01" * 32, "none", 5, None, None, "laptop")
 SPLIT = SplitRecord("sim", (("v2", 0.25), ("v1", 0.75)))
-
-
-@pytest.fixture
-async def store(store_url: str) -> AsyncIterator[Store]:
-    store = Store(parse(store_url), timeout_s=60)  # a busy machine is no store that is away
-    await store.prepare()
-    yield store
-    await store.close()
 
 
 async def test_a_new_store_is_empty(store: Store) -> None:
