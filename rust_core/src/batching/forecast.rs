@@ -17,6 +17,14 @@ pub struct Coming {
     pub variance: f64,
 }
 
+impl Coming {
+    /// Both.
+    #[must_use]
+    pub fn and(&self, other: &Self) -> Self {
+        Self { work_ns: self.work_ns + other.work_ns, variance: self.variance + other.variance }
+    }
+}
+
 /// Work in some bins, with each request's alone and squared, and the same times the bin's number.
 #[derive(Clone, Copy, Debug, Default)]
 struct Sums {
@@ -24,14 +32,6 @@ struct Sums {
     work_at: f64,
     square: f64,
     square_at: f64,
-}
-
-impl Coming {
-    /// Both.
-    #[must_use]
-    pub fn and(&self, other: &Self) -> Self {
-        Self { work_ns: self.work_ns + other.work_ns, variance: self.variance + other.variance }
-    }
 }
 
 impl Sums {
@@ -122,16 +122,14 @@ impl ArrivalForecast {
             + window_ns * throughout.work;
         let square = step_ns * (for_a_while.square_at + lead * for_a_while.square).max(0.0)
             + window_ns * throughout.square;
-        let seen = self.unit * self.seen_ns.max(window_ns).max(1.0);
-        Coming { work_ns: work / seen, variance: square / seen }
+        self.coming(work, square, window_ns)
     }
 
     /// Device time expected within `window_ns` from all arrivals. O(sqrt(bins)).
     #[must_use]
     pub fn all(&self, window_ns: f64) -> Coming {
         let sums = self.sums(0, BINS);
-        let seen = self.unit * self.seen_ns.max(window_ns).max(1.0);
-        Coming { work_ns: window_ns * sums.work / seen, variance: window_ns * sums.square / seen }
+        self.coming(window_ns * sums.work, window_ns * sums.square, window_ns)
     }
 
     /// Forgets all: the device is not what it was.
@@ -139,6 +137,12 @@ impl ArrivalForecast {
         self.bins.fill([0.0; 2]);
         self.blocks.fill(Sums::default());
         self.seen_ns = 0.0;
+    }
+
+    /// From sums in which each bin counts for as long as it overtakes.
+    fn coming(&self, work: f64, square: f64, window_ns: f64) -> Coming {
+        let seen = self.unit * self.seen_ns.max(window_ns).max(1.0);
+        Coming { work_ns: work / seen, variance: square / seen }
     }
 
     /// Sums over the bins `from..to`.

@@ -4,13 +4,15 @@
 //! quanta in force and refuses nothing also says how high its bars were; see `bars`.
 
 use super::bars::{log_gap, Bar, Bars, OPEN_BAR};
-use super::cost::BatchCost;
 use super::index::Order;
 use super::select::{choose, hasty_allowed, Candidate, Patience, Terms, MAX_SKIPS};
 use super::shed::Standing;
 use super::waiting::{Place, WaitingList};
-use crate::batch::{Limits, Outlook};
+use crate::batch::Outlook;
 use crate::rng::Rng;
+
+mod fleet;
+pub use fleet::ShadowFleet;
 
 /// Shadows that run side by side.
 pub const SHADOWS: usize = 16;
@@ -71,39 +73,6 @@ struct Shadow {
     /// When each device is free; devices beyond the fleet's are not looked at.
     free_at_ns: [i64; MAX_DEVICES],
     score: f64,
-}
-
-/// What the shadow devices are like.
-#[derive(Clone, Debug)]
-pub struct ShadowFleet {
-    /// Cost at speed 1.
-    pub cost: BatchCost,
-    /// Limits of one batch.
-    pub limits: Limits,
-    /// Speeds, fastest first; 1 to `MAX_DEVICES` of them.
-    pub speeds: Vec<f64>,
-    /// How many of them count as fast.
-    pub num_fast: usize,
-    /// Share of the arrivals that it gets, as it is this share of the fleet; in (0, 1].
-    pub share: f64,
-    /// Largest request that fits into the quantum, where others have to wait for that reason; else
-    /// the largest number.
-    pub fit_units: u64,
-}
-
-impl ShadowFleet {
-    /// Sum of the speeds of the whole fleet that it stands for.
-    #[must_use]
-    pub fn total_speed(&self) -> f64 {
-        self.speeds.iter().sum::<f64>() / self.share
-    }
-
-    /// Replicas of the whole fleet.
-    #[must_use]
-    #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)] // a number of replicas
-    pub fn replicas(&self) -> usize {
-        ((self.speeds.len() as f64 / self.share).round() as usize).max(1)
-    }
 }
 
 /// The shadows and what waits in them.

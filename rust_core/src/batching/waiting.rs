@@ -104,8 +104,7 @@ impl WaitingList {
 
     /// Puts an arrival at its place: in all shadows, or in all `but` one. O(64), and O(chunks) once
     /// in 32 times.
-    pub fn insert(&mut self, place: Place, arrival: &Arrival, but: Option<usize>) {
-        let mut place = place;
+    pub fn insert(&mut self, mut place: Place, arrival: &Arrival, but: Option<usize>) {
         if self.len >= MAX_WAITING {
             if place.chunk + 1 == self.chunks.len() && place.at == self.chunks[place.chunk].len {
                 return;
